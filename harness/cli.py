@@ -12,28 +12,28 @@ import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
 
-from harness.errors import ExitStatus, KfabricError, UsageError, near, report
-from harness.terminal import completion
+from kfabric.errors import ExitStatus, KfabricError, UsageError, near, report
+from kfabric.terminal import completion
 
 COMMANDS = {
-    "demo": ("harness.demo", "prove wake-ups over rxe in a disposable guest"),
-    "test": ("harness.runner.testrun", "run the tests, on the host and in guests"),
-    "new": ("harness.commands.new", "write a kernel module with a test, to begin with"),
-    "trace": ("harness.trace.command", "watch any module's wait queues while a command runs"),
-    "top": ("harness.top.command", "live counters of every kfabric object while a command runs"),
-    "report": ("harness.commands.report", "make a web page of a recording"),
-    "bench": ("harness.commands.bench", "measure the cost of a wait, in two guests"),
-    "run": ("harness.commands.run", "run one command in a guest, with its exit status"),
-    "shell": ("harness.commands.shell", "an interactive shell in a guest"),
-    "modules": ("harness.commands.modules", "build the kernel modules"),
-    "post-mortem": ("harness.postmortem.command", "show where tasks slept when a guest panicked"),
-    "vm": ("harness.commands.vm", "build or clean the guest image"),
-    "mutants": ("harness.mutants.command", "break the modules in small ways: the tests must fail"),
-    "gallery": ("harness.commands.gallery", "classic wait bugs: the verdict must name each"),
-    "fuzz": ("harness.commands.fuzz", "random calls on /dev/kfabric, from many threads"),
-    "share": ("harness.commands.share", "a share of the long suites, chosen by the commit"),
-    "docs": ("harness.commands.docs", "build the site of the documents and the API reference"),
-    "check": ("harness.commands.check", "static checks of everything"),
+    "demo": ("kfabric.demo", "prove wake-ups over rxe in a disposable guest"),
+    "test": ("kfabric.runner.testrun", "run the tests, on the host and in guests"),
+    "new": ("kfabric.commands.new", "write a kernel module with a test, to begin with"),
+    "trace": ("kfabric.trace.command", "watch any module's wait queues while a command runs"),
+    "top": ("kfabric.top.command", "live counters of every kfabric object while a command runs"),
+    "report": ("kfabric.commands.report", "make a web page of a recording"),
+    "bench": ("kfabric.commands.bench", "measure the cost of a wait, in two guests"),
+    "run": ("kfabric.commands.run", "run one command in a guest, with its exit status"),
+    "shell": ("kfabric.commands.shell", "an interactive shell in a guest"),
+    "modules": ("kfabric.commands.modules", "build the kernel modules"),
+    "post-mortem": ("kfabric.postmortem.command", "show where tasks slept when a guest panicked"),
+    "vm": ("kfabric.commands.vm", "build or clean the guest image"),
+    "mutants": ("kfabric.mutants.command", "break the modules in small ways: the tests must fail"),
+    "gallery": ("kfabric.commands.gallery", "classic wait bugs: the verdict must name each"),
+    "fuzz": ("kfabric.commands.fuzz", "random calls on /dev/kfabric, from many threads"),
+    "share": ("kfabric.commands.share", "a share of the long suites, chosen by the commit"),
+    "docs": ("kfabric.commands.docs", "build the site of the documents and the API reference"),
+    "check": ("kfabric.commands.check", "static checks of everything"),
 }
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from harness.guest import in_guest
+from kfabric.guest import in_guest
 
 # Nested runs are for the host; importing what they need takes seconds in a guest.
-pytest_plugins = ["harness.runner.plugin", *([] if in_guest() else ["pytester"])]
+pytest_plugins = ["kfabric.runner.plugin", *([] if in_guest() else ["pytester"])]

@@ -13,7 +13,7 @@ import struct
 import time
 
 import kfabric_py as kp
-from harness.guest.topology import RdmaLink, further_address
+from kfabric.guest.topology import RdmaLink, further_address
 
 _PORT = 7473
 _HELLO = struct.pack("<IHHQII", 0x4B465244, 3, 0, 0, 4096, 0)

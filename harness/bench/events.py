@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 import kfabric_py as kp
-from harness.guest.rc_pingpong import gid_index
-from harness.guest.topology import RdmaLink
+from kfabric.guest.rc_pingpong import gid_index
+from kfabric.guest.topology import RdmaLink
 
 SIZE = 64
 _RECEIVES = 4

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kfabric_py as kp
-from harness.bench import dead_peers, events, figures, libfabric
-from harness.bench.rxe import Link
-from harness.guest import modules as guest_modules
+from kfabric.bench import dead_peers, events, figures, libfabric
+from kfabric.bench.rxe import Link
+from kfabric.guest import modules as guest_modules
 from kfabric_py import _uapi
 
 BENCH = Path("/sys/kernel/debug/kfi_bench")

@@ -17,20 +17,20 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from harness.bench import figures
-from harness.bench.figures import Row, Sample
-from harness.bench.guest import LOOPS
-from harness.demo.host import tool_versions
-from harness.demo.show import framed
-from harness.docs import results
-from harness.docs.results import Measurement
-from harness.errors import BuildError, ExitStatus
-from harness.terminal import tables
-from harness.vm import accel, kbuild, prepare
-from harness.vm.jobs import events
-from harness.vm.machine import Vm
-from harness.vm.options import disposable
-from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
+from kfabric.bench import figures
+from kfabric.bench.figures import Row, Sample
+from kfabric.bench.guest import LOOPS
+from kfabric.demo.host import tool_versions
+from kfabric.demo.show import framed
+from kfabric.docs import results
+from kfabric.docs.results import Measurement
+from kfabric.errors import BuildError, ExitStatus
+from kfabric.terminal import tables
+from kfabric.vm import accel, kbuild, prepare
+from kfabric.vm.jobs import events
+from kfabric.vm.machine import Vm
+from kfabric.vm.options import disposable
+from kfabric.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 
 OUTPUT = prepare.SOURCE / "build/bench"
 _SECONDS = 1200.0
@@ -85,7 +85,7 @@ def measure(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:
     with disposable(vm):
         seconds = vm.boot_seconds
         prepare.say(f"{vm.spec.name} is up after {seconds:.1f} s; {len(plan)} measurements")
-        argv, env = ["harness.bench.guest"], {LOOPS: str(loops)}
+        argv, env = ["kfabric.bench.guest"], {LOOPS: str(loops)}
         samples = [Sample(**told) for told in events(vm, argv, _SECONDS, "\n".join(plan), env)]
         vm.require_no_splat()
     return samples

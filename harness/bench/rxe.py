@@ -8,12 +8,12 @@ connected to the last message: connecting and closing wait for clock ticks.
 from contextlib import ExitStack, nullcontext
 from functools import cached_property
 
-from harness.bench.figures import PROFILED, RDM, WATCHED
-from harness.demo import ulp
-from harness.guest.modules import Modules
-from harness.guest.topology import RdmaLink, rxe_on_dummy
-from harness.probes.loader import Probe
-from harness.top.guest import OBJECTS, prepare
+from kfabric.bench.figures import PROFILED, RDM, WATCHED
+from kfabric.demo import ulp
+from kfabric.guest.modules import Modules
+from kfabric.guest.topology import RdmaLink, rxe_on_dummy
+from kfabric.probes.loader import Probe
+from kfabric.top.guest import OBJECTS, prepare
 
 _PORT = 7474
 

@@ -8,9 +8,9 @@ failure; a lost or wrong event is one. The host should be idle.
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.bench import host
-from harness.docs import results
-from harness.terminal.arguments import Parser, writable
+from kfabric.bench import host
+from kfabric.docs import results
+from kfabric.terminal.arguments import Parser, writable
 
 
 def main(argv: Sequence[str]) -> int:

@@ -14,11 +14,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.docs import prose as documents
-from harness.errors import BuildError, ExitStatus, SetupError, UsageError, near
-from harness.terminal.arguments import Parser
-from harness.vm import cache, kbuild, prepare, supply, tools
-from harness.vm.spec import Variant
+from kfabric.docs import prose as documents
+from kfabric.errors import BuildError, ExitStatus, SetupError, UsageError, near
+from kfabric.terminal.arguments import Parser
+from kfabric.vm import cache, kbuild, prepare, supply, tools
+from kfabric.vm.spec import Variant
 
 SOURCE = prepare.SOURCE
 LINUX_SOURCE = "linux-source-6.1"
@@ -81,7 +81,7 @@ def mypy() -> list[str]:
     mypy = [sys.executable, "-m", "mypy"]
     tests = [*mypy, "--config-file=tests/mypy.ini"]
     return [
-        *_tool([*mypy, "--strict", "kfabric_py", "harness"]),
+        *_tool([*mypy, "--strict", "-p", "kfabric_py", "-p", "kfabric"]),
         *(line for name in TESTS_BY_NAME for line in _tool([*tests, f"tests/{name}"])),
         *_tool([*tests, "--explicit-package-bases", *(f"tests/{name}" for name in TESTS_BY_PATH)]),
     ]

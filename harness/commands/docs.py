@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.commands import check
-from harness.errors import ExitStatus, SetupError
-from harness.terminal.arguments import Parser
-from harness.vm import prepare, tools
+from kfabric.commands import check
+from kfabric.errors import ExitStatus, SetupError
+from kfabric.terminal.arguments import Parser
+from kfabric.vm import prepare, tools
 
 TARGET = prepare.SOURCE / "build/docs"
 BUILD_SECONDS = 900.0

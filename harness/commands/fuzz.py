@@ -12,17 +12,17 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.docs import results
-from harness.docs.results import Measurement
-from harness.errors import ExitStatus, UsageError
-from harness.fuzz import campaign
-from harness.fuzz.program import Program
-from harness.fuzz.session import Session
-from harness.terminal.arguments import Parser, existing_file, whole, writable
-from harness.vm import prepare
-from harness.vm.machine import Vm
-from harness.vm.options import add_kernel_option, add_variant_option
-from harness.vm.spec import Variant, VmSpec
+from kfabric.docs import results
+from kfabric.docs.results import Measurement
+from kfabric.errors import ExitStatus, UsageError
+from kfabric.fuzz import campaign
+from kfabric.fuzz.program import Program
+from kfabric.fuzz.session import Session
+from kfabric.terminal.arguments import Parser, existing_file, whole, writable
+from kfabric.vm import prepare
+from kfabric.vm.machine import Vm
+from kfabric.vm.options import add_kernel_option, add_variant_option
+from kfabric.vm.spec import Variant, VmSpec
 
 CORPUS = prepare.SOURCE / "tests/fuzz/corpus"
 OUTPUT = prepare.SOURCE / "build/fuzz"

@@ -9,11 +9,11 @@ fixed entry; it must also be silent on many healthy wake-ups of every kind.
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.docs import results
-from harness.errors import UsageError, near
-from harness.gallery.entries import BY_NAME, KINDS
-from harness.terminal.arguments import Parser, whole, writable
-from harness.vm import prepare
+from kfabric.docs import results
+from kfabric.errors import UsageError, near
+from kfabric.gallery.entries import BY_NAME, KINDS
+from kfabric.terminal.arguments import Parser, whole, writable
+from kfabric.vm import prepare
 
 OUTPUT = prepare.SOURCE / "build/gallery"
 ROUNDS = 100_000
@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
         for entry in BY_NAME.values():
             print(f"{entry.name:20} {entry.bug}")
         return 0
-    from harness.gallery import host  # imports much; not for --list
+    from kfabric.gallery import host  # imports much; not for --list
 
     names, kinds = args.names or list(BY_NAME), args.healthy or ([] if args.names else KINDS)
     kinds = kinds if args.rounds else []

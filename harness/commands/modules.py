@@ -3,11 +3,11 @@
 
 from collections.abc import Sequence
 
-from harness.errors import ExitStatus
-from harness.terminal.arguments import Parser
-from harness.vm import kbuild, prepare
-from harness.vm.options import add_kernel_option, add_variant_option
-from harness.vm.spec import Variant
+from kfabric.errors import ExitStatus
+from kfabric.terminal.arguments import Parser
+from kfabric.vm import kbuild, prepare
+from kfabric.vm.options import add_kernel_option, add_variant_option
+from kfabric.vm.spec import Variant
 
 
 def main(argv: Sequence[str]) -> int:

@@ -9,8 +9,8 @@ found, 4 if the recording has gaps.
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import report
-from harness.terminal.arguments import Parser, writable
+from kfabric import report
+from kfabric.terminal.arguments import Parser, writable
 
 
 def main(argv: Sequence[str]) -> int:

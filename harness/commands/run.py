@@ -6,10 +6,10 @@ Its standard input is that of kfabric, unless that is a terminal.
 
 from collections.abc import Sequence
 
-from harness.streams import copy, feed
-from harness.terminal.arguments import Parser, positive
-from harness.vm import usermodule
-from harness.vm.options import add_guest_options, disposable, guest
+from kfabric.streams import copy, feed
+from kfabric.terminal.arguments import Parser, positive
+from kfabric.vm import usermodule
+from kfabric.vm.options import add_guest_options, disposable, guest
 
 
 def main(argv: Sequence[str]) -> int:

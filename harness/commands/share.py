@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from harness.errors import ExitStatus, SetupError
-from harness.gallery.entries import BY_NAME, KINDS
-from harness.mutants import catalogue
-from harness.mutants.catalogue import Mutant
-from harness.terminal.arguments import Parser, not_negative
-from harness.vm import prepare, tools
+from kfabric.errors import ExitStatus, SetupError
+from kfabric.gallery.entries import BY_NAME, KINDS
+from kfabric.mutants import catalogue
+from kfabric.mutants.catalogue import Mutant
+from kfabric.terminal.arguments import Parser, not_negative
+from kfabric.vm import prepare, tools
 
 # The sizes of a share.
 CHANGED = 6
@@ -88,7 +88,7 @@ def _run_all(commands: Iterable[Sequence[str]], deadline: float) -> int:
 def _run(words: Sequence[str]) -> int:
     print(_line(words), flush=True)
     began = time.monotonic()
-    argv = [sys.executable, "-m", "harness.cli", *words]
+    argv = [sys.executable, "-m", "kfabric.cli", *words]
     # The paths of tests are relative to the checkout.
     code = subprocess.run(argv, cwd=prepare.SOURCE, check=False).returncode
     result = f"exit status {code}" if code else "passed"

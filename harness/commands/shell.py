@@ -10,15 +10,15 @@ import threading
 import tty
 from collections.abc import Iterator, Sequence
 
-from harness.errors import UsageError
-from harness.streams import copy
-from harness.terminal.arguments import Parser
-from harness.vm import prepare, usermodule
-from harness.vm.machine import Command
-from harness.vm.options import add_guest_options, disposable, guest
-from harness.vm.spec import Variant
+from kfabric.errors import UsageError
+from kfabric.streams import copy
+from kfabric.terminal.arguments import Parser
+from kfabric.vm import prepare, usermodule
+from kfabric.vm.machine import Command
+from kfabric.vm.options import add_guest_options, disposable, guest
+from kfabric.vm.spec import Variant
 
-READY = ("python3", "-m", "harness.guest.ready")
+READY = ("python3", "-m", "kfabric.guest.ready")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -3,10 +3,10 @@
 
 from collections.abc import Sequence
 
-from harness.errors import ExitStatus
-from harness.terminal.arguments import Parser
-from harness.vm import image, prepare
-from harness.vm.options import add_kernel_option
+from kfabric.errors import ExitStatus
+from kfabric.terminal.arguments import Parser
+from kfabric.vm import image, prepare
+from kfabric.vm.options import add_kernel_option
 
 
 def main(argv: Sequence[str]) -> int:

@@ -9,8 +9,8 @@ recording. Exit status: 0 verified, 3 a fault, 4 not verified because the probes
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.demo.job import MESSAGES, Fault
-from harness.terminal.arguments import Parser, whole
+from kfabric.demo.job import MESSAGES, Fault
+from kfabric.terminal.arguments import Parser, whole
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,6 +31,6 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: build/demo")
     args = parser.parse_args(argv)
 
-    from harness.demo import host  # imports much; not for the guest
+    from kfabric.demo import host  # imports much; not for the guest
 
     return host.run(args.fault and Fault(args.fault), args.messages, args.output)

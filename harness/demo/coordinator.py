@@ -8,8 +8,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Self
 
-from harness.demo.job import Peer, PingPong, Scenario
-from harness.guest.waiting import Deadline
+from kfabric.demo.job import Peer, PingPong, Scenario
+from kfabric.guest.waiting import Deadline
 
 CLIENT, SERVER = "ping", "pong"
 _SILENCE_SECONDS = 60.0
@@ -129,7 +129,7 @@ class Coordinator:
 
 def _child(inherited: list[Connection], name: str, parameters: PingPong, own: Connection) -> None:
     """The body of a peer's process."""
-    from harness.demo import pingpong  # in the children, while the probes compile
+    from kfabric.demo import pingpong  # in the children, while the probes compile
 
     for connection in inherited:
         connection.close()

@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from harness.demo.job import Fault
-from harness.guest.sleeping import wait_until_asleep
+from kfabric.demo.job import Fault
+from kfabric.guest.sleeping import wait_until_asleep
 
 COMMAND = Path("/sys/kernel/debug/kfi_mock/command")
 LATE_MS = 1000

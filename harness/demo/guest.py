@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """In the guest: link, modules, probes and ping-pongs of the demo; leaves recording and report.
 
-    python3 -m harness.demo.guest --messages 997 [--fault lost]
+    python3 -m kfabric.demo.guest --messages 997 [--fault lost]
 
 Standard output has one JSON object a line: {"step": name}, {"messages": number}, or
 {"failed": exception, "why": text}.
@@ -19,12 +19,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import names
-from harness.demo import ulp
-from harness.demo.coordinator import Coordinator
-from harness.demo.job import MESSAGES, Fault, GuestReport, PingPong, Scenario
-from harness.guest.modules import ModuleError, Modules
-from harness.probes.loader import Probe, ProbeError
+from kfabric import names
+from kfabric.demo import ulp
+from kfabric.demo.coordinator import Coordinator
+from kfabric.demo.job import MESSAGES, Fault, GuestReport, PingPong, Scenario
+from kfabric.guest.modules import ModuleError, Modules
+from kfabric.probes.loader import Probe, ProbeError
 
 # The connection manager may hold a port for a while after its listener is closed.
 _PORTS = (7471, 7472)
@@ -89,7 +89,7 @@ def _run(stack: ExitStack, messages: int, fault: Fault | None, out: Path) -> Gue
     with step("ping-pong between kernel threads"):
         scenarios.append(ulp.run(modules.directory, (address, _PORTS[1]), messages, tick))
     if fault is Fault.HERD:
-        from harness.demo import herd  # needs the mock provider, which only this fault loads
+        from kfabric.demo import herd  # needs the mock provider, which only this fault loads
 
         with step(herd.TITLE):
             names |= herd.run(fault)
@@ -101,7 +101,7 @@ def _run(stack: ExitStack, messages: int, fault: Fault | None, out: Path) -> Gue
 
 def _make_network(modules: Modules, stack: ExitStack) -> str:
     """Load the other modules and make an rxe link; return its address."""
-    from harness.guest.topology import rxe_on_dummy  # a slow import
+    from kfabric.guest.topology import rxe_on_dummy  # a slow import
 
     modules.load()
     return stack.enter_context(rxe_on_dummy()).address

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from harness.demo import faults
-from harness.demo.job import Fault
-from harness.guest.sleeping import wait_until_asleep
+from kfabric.demo import faults
+from kfabric.demo.job import Fault
+from kfabric.guest.sleeping import wait_until_asleep
 from kfabric_py import CompletionQueue, Endpoint, Info
 from kfabric_py.device import Device
 

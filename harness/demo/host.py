@@ -13,19 +13,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.demo import judge, show
-from harness.demo.job import Fault
-from harness.errors import ExitStatus, GuestSplat, KfabricError, ModuleLoadError
-from harness.recording import HEAD, RECORDS
-from harness.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
-from harness.report.export import report, write_json
-from harness.report.source import open_source
-from harness.terminal.arguments import writable
-from harness.verdict.verdict import Outcome
-from harness.vm import prepare
-from harness.vm.jobs import events
-from harness.vm.machine import Vm
-from harness.vm.spec import Variant, VmSpec
+from kfabric.demo import judge, show
+from kfabric.demo.job import Fault
+from kfabric.errors import ExitStatus, GuestSplat, KfabricError, ModuleLoadError
+from kfabric.recording import HEAD, RECORDS
+from kfabric.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
+from kfabric.report.export import report, write_json
+from kfabric.report.source import open_source
+from kfabric.terminal.arguments import writable
+from kfabric.verdict.verdict import Outcome
+from kfabric.vm import prepare
+from kfabric.vm.jobs import events
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Variant, VmSpec
 
 _SECONDS = 300.0
 _FRESH_SECONDS, _AGAIN_SECONDS, _BOOT_SECONDS = 480.0, 75.0, 10.0
@@ -125,7 +125,7 @@ def run(fault: Fault | None, messages: int, output: Path | None) -> int:
 
 def _follow(options: Run, vm: Vm, steps: show.Steps) -> None:
     """Run the guest's part, and show its progress."""
-    argv = ["harness.demo.guest", "--messages", str(options.messages)]
+    argv = ["kfabric.demo.guest", "--messages", str(options.messages)]
     argv += ["--fault", options.fault] if options.fault else []
     for event in events(vm, argv, _SECONDS, hint=options.hint):
         if "step" in event:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.demo.job import GuestReport, Scenario
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import FClass, Recording, from_guest
-from harness.verdict.ledger import Ledger, build
-from harness.verdict.stats import Row, row
-from harness.verdict.verdict import Rules, Side, Verdict, judge
+from kfabric.demo.job import GuestReport, Scenario
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import FClass, Recording, from_guest
+from kfabric.verdict.ledger import Ledger, build
+from kfabric.verdict.stats import Row, row
+from kfabric.verdict.verdict import Rules, Side, Verdict, judge
 
 
 @dataclass(frozen=True, slots=True)

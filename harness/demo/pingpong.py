@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import kfabric_py as kp
-from harness.demo import faults
-from harness.demo.job import PingPong
-from harness.guest.waiting import Deadline
+from kfabric.demo import faults
+from kfabric.demo.job import PingPong
+from kfabric.guest.waiting import Deadline
 
 _NUMBER = struct.Struct("<QQ")
 _SIZE = 64

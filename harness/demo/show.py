@@ -10,10 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from harness.demo.judge import Judged
-from harness.terminal.tables import show
-from harness.verdict.stats import Row
-from harness.verdict.verdict import Outcome
+from kfabric.demo.judge import Judged
+from kfabric.terminal.tables import show
+from kfabric.verdict.stats import Row
+from kfabric.verdict.verdict import Outcome
 
 _STYLES = {
     Outcome.VERIFIED: "bold green",

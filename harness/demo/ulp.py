@@ -6,9 +6,9 @@ import select
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.demo.job import Peer, Scenario
-from harness.guest import modules
-from harness.guest.waiting import Deadline
+from kfabric.demo.job import Peer, Scenario
+from kfabric.guest import modules
+from kfabric.guest.waiting import Deadline
 
 _SECONDS = 120.0
 _TICK_MS = 200

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Writes the tables in docs/channels.md, which compare real verbs with kfabric.
 
-    python -m harness.docs.channels
+    python -m kfabric.docs.channels
 
 tests/data/channels.toml has the results, tests/guest/test_channel_pyverbs.py checks them, and a
 unit test checks that the tables are up to date.
@@ -10,12 +10,12 @@ unit test checks that the tables are up to date.
 import tomllib
 from typing import Any
 
-from harness.docs import libfabric, markdown
+from kfabric.docs import libfabric, markdown
 
 DOCUMENT = libfabric.ROOT / "docs" / "channels.md"
 RECORD = libfabric.ROOT / "tests" / "data" / "channels.toml"
 TESTS = libfabric.ROOT / "tests" / "guest" / "test_channel_pyverbs.py"
-BEGIN = "<!-- tables:begin (written by python -m harness.docs.channels) -->\n"
+BEGIN = "<!-- tables:begin (written by python -m kfabric.docs.channels) -->\n"
 
 #: Headings, and the prefixes of their scenarios' names.
 SECTIONS = {

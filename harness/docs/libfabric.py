@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Writes the tables in docs/libfabric.md, which compare libfabric with kfabric.
 
-    python -m harness.docs.libfabric
+    python -m kfabric.docs.libfabric
 
 tests/data/libfabric.toml has the results; the guest tests check them, and a unit test checks
 that the tables are up to date.
@@ -12,13 +12,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from harness.docs import markdown
+from kfabric.docs import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "libfabric.md"
 RECORD = ROOT / "tests" / "data" / "libfabric.toml"
 TESTS = ROOT / "tests" / "guest" / "test_libfabric.py"
-BEGIN = "<!-- tables:begin (written by python -m harness.docs.libfabric) -->\n"
+BEGIN = "<!-- tables:begin (written by python -m kfabric.docs.libfabric) -->\n"
 
 Record = dict[str, dict[str, Any]]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Counts sentences of the documents whose subject is a pronoun without an antecedent.
 
-    python -m harness.docs.prose
+    python -m kfabric.docs.prose
 
 "Who closes it gets EBUSY" makes the reader search for the subject; "close() returns EBUSY"
 names it. CONTRIBUTING.md has the rule and examples.

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from harness.docs.markdown import row
+from kfabric.docs.markdown import row
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "results.md"

@@ -3,7 +3,7 @@
 
 A test's docstring begins with the rules that it proves, ``"W2, V4, B26: the deadline ..."``; so
 does the text of a case in a table of cases (a dictionary of texts).
-``python -m harness.docs.rules`` writes the page; a unit test checks that it is up to date.
+``python -m kfabric.docs.rules`` writes the page; a unit test checks that it is up to date.
 """
 
 import ast
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CONTRACT = ROOT / "docs" / "contract.md"
 DOCUMENT = ROOT / "docs" / "rules.md"
-COMMAND = "python -m harness.docs.rules"
+COMMAND = "python -m kfabric.docs.rules"
 
 PREFIX = re.compile(r"((?:[A-Z]\d+(?:, )?)+):")
 RULE = re.compile(r"[OWQPTEFXV]\d+")

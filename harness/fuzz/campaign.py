@@ -8,15 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from harness.errors import ExitStatus
-from harness.fuzz.calls import CALLS
-from harness.fuzz.failure import Failure, Totals
-from harness.fuzz.generate import Origin
-from harness.fuzz.generate import program as generate
-from harness.fuzz.program import Program
-from harness.fuzz.session import Session
-from harness.fuzz.shrink import Shrinker, unused_names_dropped
-from harness.vm import prepare
+from kfabric.errors import ExitStatus
+from kfabric.fuzz.calls import CALLS
+from kfabric.fuzz.failure import Failure, Totals
+from kfabric.fuzz.generate import Origin
+from kfabric.fuzz.generate import program as generate
+from kfabric.fuzz.program import Program
+from kfabric.fuzz.session import Session
+from kfabric.fuzz.shrink import Shrinker, unused_names_dropped
+from kfabric.vm import prepare
 
 #: Calls after which all processes end and leaks are looked for. A kernel that scans its
 #: memory for leaks needs long for that.

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from harness.fuzz.calls import CALLS
-from harness.fuzz.memory import NOWHERE, Arena, Pointers
-from harness.fuzz.program import Program, Step
-from harness.fuzz.syscalls import PAGE, ioctl, libc, map_memory, reserve, send_signal
-from harness.guest import sleeping
-from harness.guest.waiting import Deadline, patience
+from kfabric.fuzz.calls import CALLS
+from kfabric.fuzz.memory import NOWHERE, Arena, Pointers
+from kfabric.fuzz.program import Program, Step
+from kfabric.fuzz.syscalls import PAGE, ioctl, libc, map_memory, reserve, send_signal
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import Deadline, patience
 from kfabric_py import _uapi as u
 
 DEVICE: Final = "/dev/kfabric"

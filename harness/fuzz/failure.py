@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from harness.fuzz.calls import CALLS
+from kfabric.fuzz.calls import CALLS
 
 #: Begins the line that is written to the kernel's log before each program.
 MARK: Final = "kfabric fuzz:"

@@ -8,10 +8,10 @@ from itertools import accumulate
 from random import Random
 from typing import Final, Self
 
-from harness.fuzz.grammar import FIELDS, FLAGS, OTHER_STEPS, PRODUCES
-from harness.fuzz.kinds import Draw, Kind
-from harness.fuzz.preambles import PREAMBLES
-from harness.fuzz.program import Program, Step
+from kfabric.fuzz.grammar import FIELDS, FLAGS, OTHER_STEPS, PRODUCES
+from kfabric.fuzz.kinds import Draw, Kind
+from kfabric.fuzz.preambles import PREAMBLES
+from kfabric.fuzz.program import Program, Step
 
 THREADS: Final = 3
 #: Probabilities that a step of a preamble is left out, or that a field of it is changed.

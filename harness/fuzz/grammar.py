@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from ctypes import Structure, sizeof
 from typing import Final
 
-from harness.fuzz.calls import CALLS, HANDLES
-from harness.fuzz.kinds import (
+from kfabric.fuzz.calls import CALLS, HANDLES
+from kfabric.fuzz.kinds import (
     Kind,
     address,
     at,

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from harness.fuzz.syscalls import PAGE, RW, libc, map_memory
+from kfabric.fuzz.syscalls import PAGE, RW, libc, map_memory
 
 _PAGES: Final = 16
 _POISON: Final = 0xA5

@@ -7,7 +7,7 @@ begins with one or two preambles, in which a step may be changed or left out.
 
 from typing import Final
 
-from harness.fuzz.program import Program
+from kfabric.fuzz.program import Program
 
 
 def _opened(info: str) -> str:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import kfabric_py as kp
-from harness.fuzz.executor import Executor
-from harness.fuzz.generate import Origin, program
-from harness.fuzz.program import Program
-from harness.fuzz.shrink import Shrinker, unused_names_dropped
-from harness.fuzz.workers import Environment, WorkerPool, generated
-from harness.guest import modules, topology
-from harness.guest.checks import KernelWatch
-from harness.guest.memleak import MemoryWatch
+from kfabric.fuzz.executor import Executor
+from kfabric.fuzz.generate import Origin, program
+from kfabric.fuzz.program import Program
+from kfabric.fuzz.shrink import Shrinker, unused_names_dropped
+from kfabric.fuzz.workers import Environment, WorkerPool, generated
+from kfabric.guest import modules, topology
+from kfabric.guest.checks import KernelWatch
+from kfabric.guest.memleak import MemoryWatch
 from kfabric_py.info import info_to_raw
 
 DEBUGFS = Path("/sys/kernel/debug")

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from harness.errors import GuestError
-from harness.fuzz.failure import Failure, RunResult, last_origins
-from harness.fuzz.program import Program
-from harness.vm.jobs import Boot, JobGuest, ServerEnded
+from kfabric.errors import GuestError
+from kfabric.fuzz.failure import Failure, RunResult, last_origins
+from kfabric.fuzz.program import Program
+from kfabric.vm.jobs import Boot, JobGuest, ServerEnded
 
-SERVER: Final = ("python3", "-u", "-m", "harness.fuzz.server")
+SERVER: Final = ("python3", "-u", "-m", "kfabric.fuzz.server")
 #: Longer than the guest may send no event while it runs programs: it waits for hanging threads.
 SILENCE_SECONDS: Final = 600.0
 #: Kinds of failures after which a guest can be used again.

@@ -8,7 +8,7 @@ fields. No program is tried twice.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from harness.fuzz.program import Program, Step
+from kfabric.fuzz.program import Program, Step
 
 Fails = Callable[[Program], bool]
 """Runs a program, and returns whether it still fails in the same way."""

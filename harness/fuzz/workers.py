@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, NoReturn
 
-from harness.fuzz.executor import HANG_SECONDS, Executor
-from harness.fuzz.failure import MARK, Failure, RunResult, Totals
-from harness.fuzz.generate import Origin, program
-from harness.fuzz.program import Program
-from harness.guest import kmsg, leaks
-from harness.guest.checks import KernelWatch
-from harness.guest.memleak import MemoryWatch
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+from kfabric.fuzz.executor import HANG_SECONDS, Executor
+from kfabric.fuzz.failure import MARK, Failure, RunResult, Totals
+from kfabric.fuzz.generate import Origin, program
+from kfabric.fuzz.program import Program
+from kfabric.guest import kmsg, leaks
+from kfabric.guest.checks import KernelWatch
+from kfabric.guest.memleak import MemoryWatch
+from kfabric.guest.waiting import Deadline, DeadlineExpired, wait_until
 
 #: Interval of the checks of the kernel's log.
 CHECK_SECONDS: Final = 0.5

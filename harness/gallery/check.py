@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.errors import ExitStatus
-from harness.gallery.cut import Cut, Run
-from harness.gallery.entries import SOFTIRQ, UNKNOWN, Entry
-from harness.recording.records import Recording
-from harness.verdict.kinds import Finding, Verdict
-from harness.verdict.ledger import Ledger, build
-from harness.verdict.queues import QueueRules, judge
-from harness.verdict.verdict import judge as judge_wait_sets
+from kfabric.errors import ExitStatus
+from kfabric.gallery.cut import Cut, Run
+from kfabric.gallery.entries import SOFTIRQ, UNKNOWN, Entry
+from kfabric.recording.records import Recording
+from kfabric.verdict.kinds import Finding, Verdict
+from kfabric.verdict.ledger import Ledger, build
+from kfabric.verdict.queues import QueueRules, judge
+from kfabric.verdict.verdict import judge as judge_wait_sets
 
 # The entry "never-ran" keeps a CPU for longer; a busy host may delay the others. Waits of
 # which the end is known are open for at least 250 ms, until a signal or the verdict.

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import (
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import (
     Record,
     Recording,
     WaitRecord,

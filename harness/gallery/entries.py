@@ -6,7 +6,7 @@ The bugs themselves are in tests/gallery/kmod, one file each.
 
 from dataclasses import dataclass
 
-from harness.verdict.kinds import Kind
+from kfabric.verdict.kinds import Kind
 
 SOFTIRQ = "softirq"
 """As a waker: any thread, since an interrupt may come while any thread runs."""

@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import names
-from harness.gallery.entries import BY_NAME, MOCK_NAME
-from harness.guest import modules
-from harness.guest.modules import ModuleError, Modules
-from harness.probes.loader import REALTIME, Probe, ProbeError
-from harness.trace.scope import Scope
-from harness.trace.tracer import Tracer
+from kfabric import names
+from kfabric.gallery.entries import BY_NAME, MOCK_NAME
+from kfabric.guest import modules
+from kfabric.guest.modules import ModuleError, Modules
+from kfabric.probes.loader import REALTIME, Probe, ProbeError
+from kfabric.trace.scope import Scope
+from kfabric.trace.tracer import Tracer
 
 MODULE = "gallery"
 SCOPE = Scope(

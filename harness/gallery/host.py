@@ -10,20 +10,20 @@ from typing import Any
 
 from rich.console import Console
 
-from harness.docs import results
-from harness.docs.results import Measurement
-from harness.gallery import check, show
-from harness.gallery.check import Judged
-from harness.gallery.cut import FullRecording, Run
-from harness.gallery.entries import BY_NAME, KINDS, MOCK_NAME
-from harness.gallery.guest import MOCK
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import from_guest
-from harness.report.export import report, write_json
-from harness.vm import prepare
-from harness.vm.jobs import ProgramFailed, events
-from harness.vm.machine import Vm
-from harness.vm.spec import Variant, VmSpec
+from kfabric.docs import results
+from kfabric.docs.results import Measurement
+from kfabric.gallery import check, show
+from kfabric.gallery.check import Judged
+from kfabric.gallery.cut import FullRecording, Run
+from kfabric.gallery.entries import BY_NAME, KINDS, MOCK_NAME
+from kfabric.gallery.guest import MOCK
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import from_guest
+from kfabric.report.export import report, write_json
+from kfabric.vm import prepare
+from kfabric.vm.jobs import ProgramFailed, events
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Variant, VmSpec
 
 _GUEST = "guest"
 _SECONDS = 1800.0
@@ -72,10 +72,10 @@ def _run(names: Sequence[str], kinds: Sequence[str], rounds: int, place: Path) -
     with prepare.vm(spec, directory=place) as vm:
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s")
         healthy = [kind for kind in kinds if kind != MOCK_NAME]
-        argv = ["harness.gallery.guest", *names, "--rounds", str(rounds), "--healthy", *healthy]
+        argv = ["kfabric.gallery.guest", *names, "--rounds", str(rounds), "--healthy", *healthy]
         runs = [Run.of(line) for line in _lines(vm, argv)]
         if MOCK_NAME in kinds:
-            for line in _lines(vm, ["harness.gallery.guest", "--mock", "--rounds", str(rounds)]):
+            for line in _lines(vm, ["kfabric.gallery.guest", "--mock", "--rounds", str(rounds)]):
                 runs.append(Run(line["variant"], line["name"], 0, 0, line["seconds"]))
         vm.require_no_splat()
     return runs

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.gallery.check import Judged
-from harness.gallery.entries import BY_NAME
-from harness.terminal import tables
+from kfabric.gallery.check import Judged
+from kfabric.gallery.entries import BY_NAME
+from kfabric.terminal import tables
 
 _GOOD, _BAD = "green", "bold red"
 

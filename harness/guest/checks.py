@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from harness.guest import kmsg, leaks, phases
-from harness.guest.memleak import MemoryWatch
-from harness.guest.retirement import Retirement
-from harness.guest.waiting import DeadlineExpired, patience, wait_until
-from harness.names import SUSPECTS
-from harness.splats import splats
+from kfabric.guest import kmsg, leaks, phases
+from kfabric.guest.memleak import MemoryWatch
+from kfabric.guest.retirement import Retirement
+from kfabric.guest.waiting import DeadlineExpired, patience, wait_until
+from kfabric.names import SUSPECTS
+from kfabric.splats import splats
 
 TAINTED = Path("/proc/sys/kernel/tainted")
 # The other bits only show which modules are loaded.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import names
+from kfabric import names
 
 COUNTS = Path("/sys/kernel/debug/gcov")
 EVERY_SECONDS = 300.0

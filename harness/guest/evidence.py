@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import names
-from harness.guest.holds import without_held
-from harness.guest.sleeping import ThreadGone, read_state
-from harness.probes.recorder import Recorder
-from harness.recording.records import NO_STACK, Recording, StackRecord
-from harness.verdict.kinds import Finding, Rules, Verdict
-from harness.verdict.ledger import Ledger, build
-from harness.verdict.moments import moments
-from harness.verdict.story import story, waits_of_finding
-from harness.verdict.verdict import judge
+from kfabric import names
+from kfabric.guest.holds import without_held
+from kfabric.guest.sleeping import ThreadGone, read_state
+from kfabric.probes.recorder import Recorder
+from kfabric.recording.records import NO_STACK, Recording, StackRecord
+from kfabric.verdict.kinds import Finding, Rules, Verdict
+from kfabric.verdict.ledger import Ledger, build
+from kfabric.verdict.moments import moments
+from kfabric.verdict.story import story, waits_of_finding
+from kfabric.verdict.verdict import judge
 
 # Numbers for stacks that are read here, and not recorded by the kernel part.
 _OWN_STACKS = 1 << 20
@@ -100,7 +100,7 @@ def leave(case: Case, name: str, findings: Iterable[Finding] | None = None) -> P
     if not (out := os.environ.get(names.OUT)):
         return None
     # Imported late: only failures need them.
-    from harness.report import chrome, source
+    from kfabric.report import chrome, source
 
     directory = wanted = Path(out) / "wakeups" / re.sub(r"[^\w.-]+", "-", name).strip("-")
     # A test may fail several times.

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from harness.verdict.kinds import Finding, Kind, Verdict
-from harness.verdict.ledger import Ledger
-from harness.verdict.story import waits_of_finding
+from kfabric.verdict.kinds import Finding, Kind, Verdict
+from kfabric.verdict.ledger import Ledger
+from kfabric.verdict.story import waits_of_finding
 
 PUBLISHERS = "D3"
 _KINDS = frozenset((Kind.TIMEOUT_READY, Kind.NOT_HANDED_ON))

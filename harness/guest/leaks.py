@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.guest import modules
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+from kfabric.guest import modules
+from kfabric.guest.waiting import Deadline, DeadlineExpired, wait_until
 
 DEVICE = "/dev/kfabric"
 NET = "/sys/class/net"
@@ -81,7 +81,7 @@ def _object_name(line: str) -> str:
 
 def _rdma_counts() -> dict[str, int]:
     # Imported late: the netlink library is needed only with RDMA links.
-    from harness.guest.rdma_nl import RdmaNetlink
+    from kfabric.guest.rdma_nl import RdmaNetlink
 
     with RdmaNetlink() as rdma:
         return {

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.guest import modules
+from kfabric.guest import modules
 
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 MODULES = (*modules.watched(), "kfi_ktest", "kfi_vtest", "kfi_rtest", "kfi_bench", "provoke")

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from harness import names
-from harness.guest.kmsg import KernelLog, LogOverrun
-from harness.guest.waiting import Deadline, DeadlineExpired, patience, wait_until
+from kfabric import names
+from kfabric.guest.kmsg import KernelLog, LogOverrun
+from kfabric.guest.waiting import Deadline, DeadlineExpired, patience, wait_until
 
 # In the order of loading; each needs those before it.
 OURS: Final = ("kfabric", "kfi_verbs", "kfi_mock", "kfabric_dev")

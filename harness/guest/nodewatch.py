@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Checks one of two connected guests for leftovers of a test, and for kernel reports.
 
-The same checks as in :mod:`harness.guest.checks`, for tests that run on the host and
+The same checks as in :mod:`kfabric.guest.checks`, for tests that run on the host and
 drive the guest.
 """
 
 import subprocess
 
-from harness.guest import checks, leaks, modules
+from kfabric.guest import checks, leaks, modules
 
 TC_SECONDS = 20.0
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Runs two ibv_rc_pingpong -e on an rxe link: verbs traffic without kfabric.
 
-    python3 -m harness.guest.rc_pingpong --iterations 997
+    python3 -m kfabric.guest.rc_pingpong --iterations 997
 
 Each side sleeps in a completion channel until the other side has sent.
 """
@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.guest.modules import need
-from harness.guest.topology import RdmaLink, gid_addresses, rxe_on_dummy
-from harness.guest.waiting import wait_until
+from kfabric.guest.modules import need
+from kfabric.guest.topology import RdmaLink, gid_addresses, rxe_on_dummy
+from kfabric.guest.waiting import wait_until
 
 PORT = 18515
 _LISTENING = "0A"

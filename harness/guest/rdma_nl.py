@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nlmsgerr
 
-from harness.guest.rdma_msg import NETLINK_RDMA, PREFIX, Command, answer, rdma_nldev_msg, request
+from kfabric.guest.rdma_msg import NETLINK_RDMA, PREFIX, Command, answer, rdma_nldev_msg, request
 
 SOL_NETLINK = 270
 NETLINK_EXT_ACK = 11

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Prepares a guest for a shell: loads our modules, and makes an RDMA link that stays.
 
-    python3 -m harness.guest.ready
+    python3 -m kfabric.guest.ready
 
 prints the device and the link.
 """
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from harness.guest import leaks, modules, topology
+from kfabric.guest import leaks, modules, topology
 
 # The link outlives this process, so the stack is never closed.
 _KEPT = contextlib.ExitStack()

@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 import pytest
 
-from harness.names import RETIRED
+from kfabric.names import RETIRED
 
 
 class Retirement:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from harness.guest import modules
+from kfabric.guest import modules
 
 if TYPE_CHECKING:
-    from harness.guest.wakeups import Block, Traced
-    from harness.probes.recorder import Recorder
-    from harness.recording.records import Context
+    from kfabric.guest.wakeups import Block, Traced
+    from kfabric.probes.recorder import Recorder
+    from kfabric.recording.records import Context
 
 KFABRIC, FIXTURE = "kfabric", "wakeups"
 
@@ -39,8 +39,8 @@ class Session:
         """The recorder, attached. Raises ProbeError, ModuleError."""
         self.attach()
         if self._recorder is None:
-            from harness.probes.loader import Probe
-            from harness.probes.recorder import Recorder
+            from kfabric.probes.loader import Probe
+            from kfabric.probes.recorder import Recorder
 
             self._recorder = Recorder(Probe(stacks=True, quiet=True))
             modules.before_unload(lambda name: self.detach() if name == KFABRIC else None)
@@ -66,7 +66,7 @@ class Session:
 
 
 class Modules(Protocol):
-    """Blocks on the queues of any module: harness.trace.blocks.Watches."""
+    """Blocks on the queues of any module: kfabric.trace.blocks.Watches."""
 
     def block(
         self, test: str, report: Callable[[str, str], None], late_ms: float, **names: Any
@@ -105,8 +105,8 @@ class WakeupsFixture:
         With ``module``, ``event`` and ``take`` (names, or lists of names) the block is about
         the queues of these modules, whose functions publish and take.
         """
-        from harness.guest.wakeups import Block
-        from harness.verdict.kinds import Rules
+        from kfabric.guest.wakeups import Block
+        from kfabric.verdict.kinds import Rules
 
         blocks: list[Block] = []
         item, recorder = request.node, self._session.recorder()

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest.waiting import Deadline, wait_until
 
 # All sleeps of our modules are in this function.
 WAIT_POINT = r"^kfi_waitq_sleep\b"

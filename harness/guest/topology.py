@@ -16,9 +16,9 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from harness.guest.modules import need
-from harness.guest.rdma_nl import PortState, RdmaNetlink, RdmaNetlinkError
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest.modules import need
+from kfabric.guest.rdma_nl import PortState, RdmaNetlink, RdmaNetlinkError
+from kfabric.guest.waiting import Deadline, wait_until
 
 # RFC 2544's range for test networks: one /24 for each net device.
 NETWORKS = tuple(ipaddress.IPv4Network("198.18.0.0/15").subnets(new_prefix=24))

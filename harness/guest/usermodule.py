@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The guest's part of testing a user's modules: loads them, and checks their end.
 
-    python3 -m harness.guest.usermodule [--unloaded]
+    python3 -m kfabric.guest.usermodule [--unloaded]
 
 loads the modules. If one of them uses kfabric, or a parameter wants the address of an RDMA link,
 our modules and a link come first. In the test process a plugin provides the fixture ``module``.
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from harness import names
-from harness.guest import leaks, modules, phases, ready, topology
-from harness.guest.modules import ModuleError, kernel_name
-from harness.guest.waiting import Deadline
+from kfabric import names
+from kfabric.guest import leaks, modules, phases, ready, topology
+from kfabric.guest.modules import ModuleError, kernel_name
+from kfabric.guest.waiting import Deadline
 
 STATE = Path("/run/kfabric-module.json")
 """What is known from before the modules were loaded."""

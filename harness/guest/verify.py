@@ -20,12 +20,12 @@ from typing import Any, Protocol, Self
 
 import pytest
 
-from harness import names
-from harness.guest import phases
-from harness.guest.evidence import Case, examine, leave
-from harness.guest.session import Session
-from harness.probes.recorder import Cut
-from harness.verdict.kinds import Finding, Kind, Rules
+from kfabric import names
+from kfabric.guest import phases
+from kfabric.guest.evidence import Case, examine, leave
+from kfabric.guest.session import Session
+from kfabric.probes.recorder import Cut
+from kfabric.verdict.kinds import Finding, Kind, Rules
 
 WRONG, UNWATCHED = "wrong_wakeups", "unwatched"
 NOT_VERIFIED = "not verified"
@@ -88,7 +88,7 @@ def clock_stopped() -> Iterator[None]:
 
 
 class Witness(Protocol):
-    """Records waits on other queues than kfabric's: harness.trace.blocks.Witness."""
+    """Records waits on other queues than kfabric's: kfabric.trace.blocks.Witness."""
 
     def load(self) -> None:
         """Load what records. Raises ProbeError."""

@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol, Self
 
-from harness.guest.evidence import Case, examine, leave
-from harness.probes.recorder import Cut, Recorder
-from harness.recording.records import Context, Why
-from harness.verdict.kinds import Finding, Kind, Rules, Verdict
-from harness.verdict.ledger import Ledger, Queue, Wait
-from harness.verdict.stats import percentile, running_ns
-from harness.verdict.story import story
-from harness.verdict.words import Analysis
+from kfabric.guest.evidence import Case, examine, leave
+from kfabric.probes.recorder import Cut, Recorder
+from kfabric.recording.records import Context, Why
+from kfabric.verdict.kinds import Finding, Kind, Rules, Verdict
+from kfabric.verdict.ledger import Ledger, Queue, Wait
+from kfabric.verdict.stats import percentile, running_ns
+from kfabric.verdict.story import story
+from kfabric.verdict.words import Analysis
 
 Reporter = Callable[[str, str], None]
 BLIND = "the module was unloaded in this block, and the probe had let go of it"

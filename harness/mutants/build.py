@@ -9,10 +9,10 @@ long as base and patch stay the same.
 import shutil
 from pathlib import Path
 
-from harness.errors import BuildError
-from harness.mutants.catalogue import Mutant
-from harness.vm import cache, kbuild, prepare, supply, tools
-from harness.vm.spec import Image, Variant
+from kfabric.errors import BuildError
+from kfabric.mutants.catalogue import Mutant
+from kfabric.vm import cache, kbuild, prepare, supply, tools
+from kfabric.vm.spec import Image, Variant
 
 PATCH_SECONDS = 30.0
 

@@ -19,7 +19,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.errors import KfabricError, SetupError, UsageError, near
+from kfabric.errors import KfabricError, SetupError, UsageError, near
 
 DIRECTORY = Path("tests/mutants")
 TESTS = "tests/guest"

@@ -17,18 +17,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.docs import results
-from harness.errors import ExitStatus
-from harness.mutants import catalogue
-from harness.mutants.build import Builder
-from harness.mutants.catalogue import Mutant, Outcome, Verdict
-from harness.mutants.run import Run
-from harness.runner import testrun
-from harness.terminal import tables
-from harness.terminal.arguments import Parser, positive, whole
-from harness.vm import accel, prepare
-from harness.vm.machine import Vm
-from harness.vm.spec import VmSpec
+from kfabric.docs import results
+from kfabric.errors import ExitStatus
+from kfabric.mutants import catalogue
+from kfabric.mutants.build import Builder
+from kfabric.mutants.catalogue import Mutant, Outcome, Verdict
+from kfabric.mutants.run import Run
+from kfabric.runner import testrun
+from kfabric.terminal import tables
+from kfabric.terminal.arguments import Parser, positive, whole
+from kfabric.vm import accel, prepare
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import VmSpec
 
 GUESTS = 2
 WAIT_SECONDS = 16.0

@@ -21,12 +21,12 @@ from typing import NoReturn
 
 import pytest
 
-from harness import names
-from harness.guest import checks, modules
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+from kfabric import names
+from kfabric.guest import checks, modules
+from kfabric.guest.waiting import Deadline, DeadlineExpired, wait_until
 
 #: Imported before the first fork; pytest reports a missing one, not this module.
-WARM = ("kfabric_py", "harness.runner.plugin", "harness.guest.topology", "harness.guest.kmsg")
+WARM = ("kfabric_py", "kfabric.runner.plugin", "kfabric.guest.topology", "kfabric.guest.kmsg")
 ARGUMENTS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q")
 TEXT = 1500
 LOG_TAIL = 3000

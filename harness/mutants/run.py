@@ -13,12 +13,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.errors import BuildError, GuestError
-from harness.mutants.build import Builder
-from harness.mutants.catalogue import Mutant, Outcome, Verdict, judge
-from harness.vm.jobs import Boot, JobGuest
+from kfabric.errors import BuildError, GuestError
+from kfabric.mutants.build import Builder
+from kfabric.mutants.catalogue import Mutant, Outcome, Verdict, judge
+from kfabric.vm.jobs import Boot, JobGuest
 
-SERVER = ("python3", "-u", "-m", "harness.mutants.guest")
+SERVER = ("python3", "-u", "-m", "kfabric.mutants.guest")
 # A guest that sends no event for longer is ended; no test may take so long.
 SILENCE_SECONDS = 400.0
 # More than the deadlines of the test modules: a test that reports one must not be cut off.

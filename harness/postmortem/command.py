@@ -9,10 +9,10 @@ not known.
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import ExitStatus, SetupError
-from harness.postmortem import dump, show
-from harness.terminal.arguments import Parser
-from harness.vm import cache, prepare, tools, vmcore
+from kfabric.errors import ExitStatus, SetupError
+from kfabric.postmortem import dump, show
+from kfabric.terminal.arguments import Parser
+from kfabric.vm import cache, prepare, tools, vmcore
 
 DEBUG = "vmlinux.debug"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.errors import SetupError
-from harness.postmortem.show import Panic, Queue, Sleeper, Thread
+from kfabric.errors import SetupError
+from kfabric.postmortem.show import Panic, Queue, Sleeper, Thread
 
 KERNEL = "kernel"
 """drgn's name for the kernel itself."""

@@ -27,11 +27,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import names
-from harness.probes import bpf, btf
+from kfabric import names
+from kfabric.probes import bpf, btf
 
 _NOTES = Path("/sys/kernel/notes")
-_CHECKOUT = Path(__file__).parents[2]
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _NO_BCC = 3  # an exit status
 _INSTRUCTION = 8
 # The upper half of each mark; the lower half is the number of the value.
@@ -216,7 +216,7 @@ def compile_source(source: Source) -> Compiled:
         stdout=subprocess.PIPE,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(_CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=names.read_only(_CHECKOUT),
     )
     if done.returncode == _NO_BCC:
         raise ImportError("bcc is not installed")

@@ -17,12 +17,12 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import IO
 
-from harness.probes import btf
-from harness.probes.compiled import Source
-from harness.probes.program import load
-from harness.probes.ring import Ring
-from harness.recording import HEAD, RECORDS, records
-from harness.recording.records import (
+from kfabric.probes import btf
+from kfabric.probes.compiled import Source
+from kfabric.probes.program import load
+from kfabric.probes.ring import Ring
+from kfabric.recording import HEAD, RECORDS, records
+from kfabric.recording.records import (
     KernelView,
     Losses,
     ObjectRecord,

@@ -6,7 +6,7 @@
     program.cleanup()
 
 The interface is that of bcc's BPF, as far as the probes use it. bcc itself is only imported
-to compile what is not kept (:mod:`harness.probes.compiled`).
+to compile what is not kept (:mod:`kfabric.probes.compiled`).
 """
 
 import ctypes
@@ -16,9 +16,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.probes import bpf, compiled
-from harness.probes.bpf import Table
-from harness.probes.compiled import Compiled, Source
+from kfabric.probes import bpf, compiled
+from kfabric.probes.bpf import Table
+from kfabric.probes.compiled import Compiled, Source
 
 _SCALARS: Final[dict[str, Any]] = {
     "_Bool": ctypes.c_bool,

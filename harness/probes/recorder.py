@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from harness.probes.loader import Counters, Probe
-from harness.recording.records import (
+from kfabric.probes.loader import Counters, Probe
+from kfabric.recording.records import (
     Change,
     KernelView,
     Losses,

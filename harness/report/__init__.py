@@ -9,13 +9,13 @@ Works for kfabric's queues and for the kernel's plain wait queues.
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from harness.errors import ExitStatus
-from harness.recording.records import Record
-from harness.report import chrome, perfetto, webpage
-from harness.report.folded import Folded
-from harness.report.material import Material, NoRecordingError, load
-from harness.report.numbers import Sums
-from harness.verdict.kinds import Outcome
+from kfabric.errors import ExitStatus
+from kfabric.recording.records import Record
+from kfabric.report import chrome, perfetto, webpage
+from kfabric.report.folded import Folded
+from kfabric.report.material import Material, NoRecordingError, load
+from kfabric.report.numbers import Sums
+from kfabric.verdict.kinds import Outcome
 
 TIMELINE, TRACE, STACKS, PAGE = "timeline.json", "trace.pftrace", "stacks.folded", "report.html"
 

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.recording.records import MarkRecord
-from harness.report.words import counted, duration, short_name
-from harness.verdict.backlog import Sleep, sleeps_of
-from harness.verdict.kinds import Finding, Kind, Rules
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
-from harness.verdict.story import event_of, publication_of
-from harness.verdict.words import Analysis, context_name
+from kfabric.recording.records import MarkRecord
+from kfabric.report.words import counted, duration, short_name
+from kfabric.verdict.backlog import Sleep, sleeps_of
+from kfabric.verdict.kinds import Finding, Kind, Rules
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.verdict.story import event_of, publication_of
+from kfabric.verdict.words import Analysis, context_name
 
 _HERD = 8
 _NAMED_WAIT = re.compile(r"wait (\d+) of thread (?:[^ ].*?/)?(\d+) on ")

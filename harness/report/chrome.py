@@ -13,10 +13,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from harness.report.files import whole
-from harness.report.words import context_name, why_name
-from harness.verdict.ledger import Ledger, Queue, Wait
-from harness.verdict.verdict import Verdict
+from kfabric.report.files import whole
+from kfabric.report.words import context_name, why_name
+from kfabric.verdict.ledger import Ledger, Queue, Wait
+from kfabric.verdict.verdict import Verdict
 
 # The timeline's first process: one track for each CPU, with what was signalled there.
 _SIGNALS_PID = 0

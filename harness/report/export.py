@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.report.files import whole
-from harness.verdict.stats import Row
-from harness.verdict.verdict import Verdict
+from kfabric.report.files import whole
+from kfabric.verdict.stats import Row
+from kfabric.verdict.verdict import Verdict
 
 REPORT_SCHEMA = 1
 

@@ -11,9 +11,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.recording.records import NO_STACK, Record, StackRecord, WaitRecord
-from harness.report.files import whole
-from harness.verdict.ledger import Ledger
+from kfabric.recording.records import NO_STACK, Record, StackRecord, WaitRecord
+from kfabric.report.files import whole
+from kfabric.verdict.ledger import Ledger
 
 _SEPARATOR = "--"
 NOBODY = "[nobody]"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.recording.records import TRACED
-from harness.report.source import Source, open_source
-from harness.verdict import queues
-from harness.verdict import verdict as wakeups
-from harness.verdict.ledger import Ledger, build
-from harness.verdict.verdict import Finding, Kind, Verdict
+from kfabric.errors import UsageError
+from kfabric.recording.records import TRACED
+from kfabric.report.source import Source, open_source
+from kfabric.verdict import queues
+from kfabric.verdict import verdict as wakeups
+from kfabric.verdict.ledger import Ledger, build
+from kfabric.verdict.verdict import Finding, Kind, Verdict
 
 REPORT = "report.json"
 

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Mapping
 from math import log
 from typing import TypeVar
 
-from harness.report.markup import Html, tag, text, wrapped
-from harness.report.numbers import INTERRUPTS, Pair, Waker
-from harness.report.words import counted, duration, thread
-from harness.verdict.ledger import Ledger
+from kfabric.report.markup import Html, tag, text, wrapped
+from kfabric.report.numbers import INTERRUPTS, Pair, Waker
+from kfabric.report.words import counted, duration, thread
+from kfabric.verdict.ledger import Ledger
 
 MAX_SLEEPERS, MAX_WAKERS = 16, 8
 _OTHERS = "all others"

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from harness.recording.records import Context, Record, SignalRecord, WaitRecord, WakeRecord
-from harness.verdict.ledger import TIMED_OUT
-from harness.verdict.stats import Latency, latency
+from kfabric.recording.records import Context, Record, SignalRecord, WaitRecord, WakeRecord
+from kfabric.verdict.ledger import TIMED_OUT
+from kfabric.verdict.stats import Latency, latency
 
 _SUMMED = "waits never timeouts at_once signals wakes".split()
 

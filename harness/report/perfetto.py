@@ -19,12 +19,12 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-from harness.recording.records import Context, Record, SignalRecord, WaitRecord, WakeRecord
-from harness.report.files import whole
-from harness.report.protobuf import fixed64, integer, message, text
-from harness.report.words import context_name, why_name
-from harness.verdict.ledger import Ledger
-from harness.verdict.verdict import Finding
+from kfabric.recording.records import Context, Record, SignalRecord, WaitRecord, WakeRecord
+from kfabric.report.files import whole
+from kfabric.report.protobuf import fixed64, integer, message, text
+from kfabric.report.words import context_name, why_name
+from kfabric.verdict.ledger import Ledger
+from kfabric.verdict.verdict import Finding
 
 MAX_LANES = 120
 """Threads with a scheduling lane: Perfetto supports 128 CPUs."""

@@ -12,11 +12,11 @@ script takes them when the view first moves.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.recording.records import Mark, MarkRecord
-from harness.report.cases import Case
-from harness.report.markup import NOTHING, Html, joined, tag, text
-from harness.report.words import context_name, thread, why_name
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.recording.records import Mark, MarkRecord
+from kfabric.report.cases import Case
+from kfabric.report.markup import NOTHING, Html, joined, tag, text
+from kfabric.report.words import context_name, thread, why_name
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
 
 MAX_WAITS = 2000
 MAX_SUSPECTS = 500

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.report.markup import (
+from kfabric.report.markup import (
     Html,
     header,
     joined,
@@ -17,11 +17,11 @@ from harness.report.markup import (
     text,
     wrapped,
 )
-from harness.report.material import Material
-from harness.report.numbers import Numbers, merged
-from harness.report.suspects import suspicions
-from harness.report.words import counted, duration
-from harness.verdict.kinds import Kind
+from kfabric.report.material import Material
+from kfabric.report.numbers import Numbers, merged
+from kfabric.report.suspects import suspicions
+from kfabric.report.words import counted, duration
+from kfabric.verdict.kinds import Kind
 
 MAX_GROUPS = 500
 MAX_MEMBERS = 500

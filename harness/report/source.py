@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import (
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import (
     Change,
     ObjectRecord,
     Record,
@@ -29,7 +29,7 @@ from harness.recording.records import (
     split,
     unpack,
 )
-from harness.verdict.ledger import TIMED_OUT
+from kfabric.verdict.ledger import TIMED_OUT
 
 WHOLE = 200_000
 """Records: a recording with more of them is not read whole."""

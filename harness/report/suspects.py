@@ -3,9 +3,9 @@
 
 from collections.abc import Iterator
 
-from harness.report import picture
-from harness.report.cases import Case, Cases
-from harness.report.markup import (
+from kfabric.report import picture
+from kfabric.report.cases import Case, Cases
+from kfabric.report.markup import (
     NOTHING,
     Html,
     header,
@@ -18,11 +18,11 @@ from harness.report.markup import (
     text,
     wrapped,
 )
-from harness.report.material import Material
-from harness.report.words import context_name, duration, thread, why_name
-from harness.verdict.kinds import Finding, Kind, Outcome, Rules, Verdict
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
-from harness.verdict.story import story
+from kfabric.report.material import Material
+from kfabric.report.words import context_name, duration, thread, why_name
+from kfabric.verdict.kinds import Finding, Kind, Outcome, Rules, Verdict
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.verdict.story import story
 
 MAX_FINDINGS = 500
 MAX_NEVER = 500

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """An SVG of a few waits for a document, made from a Chrome trace.
 
-python -m harness.report.svg build/demo/timeline.json docs/timeline.svg
+python -m kfabric.report.svg build/demo/timeline.json docs/timeline.svg
 """
 
 import argparse

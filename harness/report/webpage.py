@@ -10,14 +10,14 @@ import hashlib
 from pathlib import Path
 from string import Template
 
-from harness.report import matrix, queue_table
-from harness.report.files import whole
-from harness.report.markup import NOTHING, Html, joined, tag, text, wrapped
-from harness.report.material import Material
-from harness.report.numbers import Sums
-from harness.report.suspects import Tables, suspicions
-from harness.report.words import counted
-from harness.verdict.kinds import Outcome, Verdict
+from kfabric.report import matrix, queue_table
+from kfabric.report.files import whole
+from kfabric.report.markup import NOTHING, Html, joined, tag, text, wrapped
+from kfabric.report.material import Material
+from kfabric.report.numbers import Sums
+from kfabric.report.suspects import Tables, suspicions
+from kfabric.report.words import counted
+from kfabric.verdict.kinds import Outcome, Verdict
 
 _PAGE = Path(__file__).with_name("page")
 _SCRIPTS = ("timeline.js", "lists.js")

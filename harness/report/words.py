@@ -3,7 +3,7 @@
 
 from functools import cache
 
-from harness.recording.records import Context, Why
+from kfabric.recording.records import Context, Why
 
 
 @cache

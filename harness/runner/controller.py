@@ -16,14 +16,14 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.errors import ExitStatus, KfabricError
-from harness.guest import worker
-from harness.names import SUSPECTS
-from harness.runner import far, junit
-from harness.runner.outcome import GREEN, WHOLE, Trouble
-from harness.runner.pool import Boot, Ending, Life, Pool, Slot
-from harness.vm import prepare, usermodule, versions, vmcore
-from harness.vm.spec import VmSpec
+from kfabric.errors import ExitStatus, KfabricError
+from kfabric.guest import worker
+from kfabric.names import SUSPECTS
+from kfabric.runner import far, junit
+from kfabric.runner.outcome import GREEN, WHOLE, Trouble
+from kfabric.runner.pool import Boot, Ending, Life, Pool, Slot
+from kfabric.vm import prepare, usermodule, versions, vmcore
+from kfabric.vm.spec import VmSpec
 
 # xdist gives its gateways 10 s to end; by then the guest has ended as well.
 FINISH_SECONDS = 15.0
@@ -163,7 +163,7 @@ class Controller:
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Keep tests with an expensive common start in one guest."""
         # Without guests, this file is imported but xdist may be missing.
-        from harness.runner.schedule import Together
+        from kfabric.runner.schedule import Together
 
         self._scheduler = Together(config, log)
         return self._scheduler

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from harness import names
-from harness.errors import SetupError
+from kfabric import names
+from kfabric.errors import SetupError
 
 PLACE = "coverage"
 """Directory of the results, below that of the guests."""

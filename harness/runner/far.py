@@ -4,9 +4,9 @@
     kfabric test --tx 2*ssh=root@other tests/guest
 
 The specification is that of pytest-xdist and execnet. Each of these guests has a slot in the
-pool: the far machine boots it (:mod:`harness.runner.farside`), and the output of its test
+pool: the far machine boots it (:mod:`kfabric.runner.farside`), and the output of its test
 process goes through ssh into this machine's bridge. Tests are distributed here, as for local
-guests (:mod:`harness.runner.schedule`).
+guests (:mod:`kfabric.runner.schedule`).
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from typing import Any
 
 import execnet
 
-from harness import errors, splats
-from harness.errors import BootError, ExitStatus, GuestError, GuestLost, KfabricError, SetupError
-from harness.runner import farside
-from harness.streams import copy_socket
-from harness.vm import usermodule, versions
-from harness.vm.usermodule import UserModule
+from kfabric import errors, splats
+from kfabric.errors import BootError, ExitStatus, GuestError, GuestLost, KfabricError, SetupError
+from kfabric.runner import farside
+from kfabric.streams import copy_socket
+from kfabric.vm import usermodule, versions
+from kfabric.vm.usermodule import UserModule
 
-SERVE = "from harness.runner import farside; farside.serve(channel)"
+SERVE = "from kfabric.runner import farside; farside.serve(channel)"
 ANSWER_SECONDS = 10.0
 # The far machine may have to build image and modules.
 BOOT_SECONDS = 3600.0
@@ -78,7 +78,7 @@ class FarCommand:
 
 
 class FarGuest:
-    """A guest of another machine: a :class:`harness.runner.pool.Guest`, which has the docs.
+    """A guest of another machine: a :class:`kfabric.runner.pool.Guest`, which has the docs.
 
     Args:
         spec: execnet's, of a Python there that can import the harness.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Guests on other machines: the far machine's end, which boots one guest and serves requests.
 
-It runs in a Python that execnet started through ssh; :mod:`harness.runner.far` is the other
+It runs in a Python that execnet started through ssh; :mod:`kfabric.runner.far` is the other
 end. A request is ``(answer, operation, argument)``; a thread serves it and sends ``(value,
 error)`` to the channel ``answer``. The data of the guest's port has a channel of its own. The
 guest ends with the channel of the requests.
@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from harness import errors
-from harness.errors import KfabricError, SetupError
-from harness.runner.pool import Guest
-from harness.streams import copy_socket
-from harness.vm import prepare, usermodule, versions
-from harness.vm.usermodule import UserModule
+from kfabric import errors
+from kfabric.errors import KfabricError, SetupError
+from kfabric.runner.pool import Guest
+from kfabric.streams import copy_socket
+from kfabric.vm import prepare, usermodule, versions
+from kfabric.vm.usermodule import UserModule
 
 DRAIN_SECONDS = 5.0
 SAME = ("harness", "kfabric_py", "kmod", "tests", "examples", "vm")
@@ -65,7 +65,7 @@ def compare(theirs: dict[str, str], tested: UserModule | None) -> None:
 
 
 def _boot(name: str, directory: Path, tested: UserModule | None) -> Guest:
-    from harness.runner import testvm
+    from kfabric.runner import testvm
 
     return testvm.boot(name, directory, tested=tested)
 
@@ -152,7 +152,7 @@ class Farside:
 
 
 def describe(error: KfabricError) -> list[str]:
-    """An error as plain data: a class of harness.errors, and its texts."""
+    """An error as plain data: a class of kfabric.errors, and its texts."""
     known = (kind.__name__ for kind in type(error).__mro__ if kind.__name__ in vars(errors))
     return [next(known), error.what, error.hint, error.console]
 

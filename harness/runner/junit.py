@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from harness.runner.outcome import Trouble
+from kfabric.runner.outcome import Trouble
 
 CLASS = "guests"
 """Class of these test cases, and their row in the table of kernels."""

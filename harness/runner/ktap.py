@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runner.outcome import Trouble
+from kfabric.runner.outcome import Trouble
 
 VERSION = "KTAP version 1"
 

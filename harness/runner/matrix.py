@@ -11,8 +11,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from harness.runner import junit
-from harness.runner.outcome import WHOLE
+from kfabric.runner import junit
+from kfabric.runner.outcome import WHOLE
 
 SUMMARY = "all"
 

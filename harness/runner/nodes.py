@@ -20,12 +20,12 @@ from typing import Any
 
 import execnet
 
-from harness.errors import GuestSplat, KfabricError
-from harness.guest.waiting import DeadlineExpired, wait_until
-from harness.runner import testvm
-from harness.runner.pool import Slot
-from harness.vm import prepare
-from harness.vm.machine import Vm
+from kfabric.errors import GuestSplat, KfabricError
+from kfabric.guest.waiting import DeadlineExpired, wait_until
+from kfabric.runner import testvm
+from kfabric.runner.pool import Slot
+from kfabric.vm import prepare
+from kfabric.vm.machine import Vm
 
 ADDRESSES = ("198.19.255.1", "198.19.255.2")
 """From RFC 2544's range for test networks; guests may use the rest of it themselves."""
@@ -38,8 +38,8 @@ _SILENCE = 200.0
 # Errors of a request to a guest that is gone.
 _SILENT = (EOFError, OSError, execnet.RemoteError, execnet.TimeoutError)
 # Run in a guest before and after each test that uses it.
-_BEGIN = "from harness.guest import nodewatch; channel.send(nodewatch.begin())"
-_LEFT = "from harness.guest import nodewatch; channel.send(nodewatch.left())"
+_BEGIN = "from kfabric.guest import nodewatch; channel.send(nodewatch.begin())"
+_LEFT = "from kfabric.guest import nodewatch; channel.send(nodewatch.left())"
 
 
 @dataclass

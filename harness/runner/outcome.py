@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness import names
-from harness.errors import ExitStatus
+from kfabric import names
+from kfabric.errors import ExitStatus
 
 GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 """Statuses that a problem outside of the tests may replace."""

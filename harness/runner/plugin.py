@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness import names
-from harness.guest import in_guest
+from kfabric import names
+from kfabric.guest import in_guest
 
 if TYPE_CHECKING:
-    from harness.docs.results import Measurement
-    from harness.runner.outcome import Trouble
-    from harness.runner.pool import Guest
-    from harness.trace.blocks import Watches, Witness
-    from harness.trace.watchfile import Watched
+    from kfabric.docs.results import Measurement
+    from kfabric.runner.outcome import Trouble
+    from kfabric.runner.pool import Guest
+    from kfabric.trace.blocks import Watches, Witness
+    from kfabric.trace.watchfile import Watched
 
 SILENCE_SECONDS = 150.0
 GUEST_MARK = "guest"
@@ -134,9 +134,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def _check_guest(config: pytest.Config) -> None:
     """Check the guest after each test; a worker stops in a guest that was harmed."""
     # Imported late, here and below: each import takes time under TCG.
-    from harness.guest.checks import GuestChecks
-    from harness.guest.retirement import Retirement
-    from harness.guest.session import Session, WakeupsFixture
+    from kfabric.guest.checks import GuestChecks
+    from kfabric.guest.retirement import Retirement
+    from kfabric.guest.session import Session, WakeupsFixture
 
     register = config.pluginmanager.register
     retirement = Retirement()
@@ -144,8 +144,8 @@ def _check_guest(config: pytest.Config) -> None:
     if is_worker(config):
         register(retirement, "kfabric-retirement")
     if config.option.kfabric_module:
-        from harness.guest import fixtures
-        from harness.guest.usermodule import UserModuleChecks
+        from kfabric.guest import fixtures
+        from kfabric.guest.usermodule import UserModuleChecks
 
         register(fixtures.load(), "kfabric-fixtures")
         # After those, because the module's own RDMA link is the one to use.
@@ -154,11 +154,11 @@ def _check_guest(config: pytest.Config) -> None:
     watches = _watches(config)
     register(WakeupsFixture(session, watches), "kfabric-wakeups")
     if config.option.verify_wakeups:
-        from harness.guest.verify import VerifyWakeups
+        from kfabric.guest.verify import VerifyWakeups
 
         register(VerifyWakeups(session, _witness(config, watches)), "kfabric-verify")
     if config.option.coverage:
-        from harness.guest.coverage import LeaveCounts
+        from kfabric.guest.coverage import LeaveCounts
 
         register(LeaveCounts(), "kfabric-leave-counts")
 
@@ -168,7 +168,7 @@ def _watches(config: pytest.Config) -> Callable[[], Watches]:
 
     @functools.cache
     def watches() -> Watches:
-        from harness.trace.blocks import Watches
+        from kfabric.trace.blocks import Watches
 
         made = Watches()
         config.add_cleanup(made.close)
@@ -181,7 +181,7 @@ def _witness(config: pytest.Config, watches: Callable[[], Watches]) -> Witness |
     """Judges the user's own queues, if the directory of --module says which. Raises UsageError."""
     if (what := _watched(config)) is None:
         return None
-    from harness.trace.blocks import Witness
+    from kfabric.trace.blocks import Witness
 
     return Witness(watches(), what)
 
@@ -190,7 +190,7 @@ def _watched(config: pytest.Config) -> Watched | None:
     """What ``wakeups.toml`` says, if there is one. Raises UsageError."""
     if not (config.option.kfabric_module and config.option.verify_wakeups):
         return None
-    from harness.trace.watchfile import WatchFileError, read
+    from kfabric.trace.watchfile import WatchFileError, read
 
     directory, *_ = json.loads(config.option.kfabric_module)
     try:
@@ -201,9 +201,9 @@ def _watched(config: pytest.Config) -> Watched | None:
 
 def _check_run(config: pytest.Config, here: bool) -> None:
     """Register the parts of the process that the user started."""
-    from harness.runner import interrupts
-    from harness.runner.ktap import Ktap
-    from harness.runner.outcome import Broken, Outcome, Soaked, Watched
+    from kfabric.runner import interrupts
+    from kfabric.runner.ktap import Ktap
+    from kfabric.runner.outcome import Broken, Outcome, Soaked, Watched
 
     option, register = config.option, config.pluginmanager.register
     if "s" not in option.reportchars:
@@ -230,8 +230,8 @@ def _check_run(config: pytest.Config, here: bool) -> None:
 def _use_guests(config: pytest.Config) -> Callable[[], list[Trouble]]:
     """Register the guests' controller; what it found besides test results."""
     # Imported only if guests are used: a guest lacks packages that these need.
-    from harness.runner.controller import Controller
-    from harness.runner.coverage import ShowCoverage
+    from kfabric.runner.controller import Controller
+    from kfabric.runner.coverage import ShowCoverage
 
     controller = Controller(config)
     config.pluginmanager.register(controller, "kfabric-controller")
@@ -258,14 +258,14 @@ def _row_recorder(section: str) -> Callable[[Mapping[str, str]], None] | None:
 def _measurement(section: str) -> Measurement | None:
     if not (command := os.environ.get(names.RESULTS)):
         return None
-    from harness.docs.results import Measurement
+    from kfabric.docs.results import Measurement
 
     return Measurement(section, command)
 
 
 def _release() -> str:
     """The release of the guests' kernel."""
-    from harness.vm import prepare
+    from kfabric.vm import prepare
 
     return prepare.guest_image().release
 
@@ -282,8 +282,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 
 @pytest.hookimpl(trylast=True)
 def pytest_kfabric_boot(config: pytest.Config, name: str, directory: Path) -> Guest:
-    from harness.runner import testvm
-    from harness.vm import usermodule
+    from kfabric.runner import testvm
+    from kfabric.vm import usermodule
 
     tested = usermodule.from_json(config.option.kfabric_module)
     return testvm.boot(name, directory, tested=tested, vmcore=config.option.kfabric_vmcore)

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.errors import GuestError, GuestHang, GuestLost, GuestPanic, KfabricError
-from harness.names import RETIRED
-from harness.runner.bridge import SILENT, abstract
-from harness.splats import Splat
+from kfabric.errors import GuestError, GuestHang, GuestLost, GuestPanic, KfabricError
+from kfabric.names import RETIRED
+from kfabric.runner.bridge import SILENT, abstract
+from kfabric.splats import Splat
 
 BRIDGE = Path(__file__).with_name("bridge.py")
 PORT = "kfabric.xdist"
@@ -61,7 +61,7 @@ class Running(Protocol):
 
 
 class Guest(Protocol):
-    """The part of a guest that the pool uses; harness.vm.machine.Vm is one."""
+    """The part of a guest that the pool uses; kfabric.vm.machine.Vm is one."""
 
     def popen(self, argv: Sequence[str], *, cwd: str, port: str) -> Running:
         """Start a command on a port."""

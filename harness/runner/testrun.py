@@ -22,19 +22,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import names
-from harness.docs import results
-from harness.errors import ExitStatus, KfabricError, UsageError, near, report
-from harness.runner import matrix
-from harness.runner.matrix import Column
-from harness.terminal import tables
-from harness.terminal.arguments import Parser, whole
-from harness.vm import bytecode, kbuild, memory, prepare, tools, usermodule, versions
-from harness.vm.options import VMCORE_HELP, kernel_help, kernel_name
-from harness.vm.spec import Image, Variant, VmSpec
-from harness.vm.userbuild import UserModuleError
-from harness.vm.usermodule import UserModule
-from harness.vm.versions import Version
+from kfabric import names
+from kfabric.docs import results
+from kfabric.errors import ExitStatus, KfabricError, UsageError, near, report
+from kfabric.runner import matrix
+from kfabric.runner.matrix import Column
+from kfabric.terminal import tables
+from kfabric.terminal.arguments import Parser, whole
+from kfabric.vm import bytecode, kbuild, memory, prepare, tools, usermodule, versions
+from kfabric.vm.options import VMCORE_HELP, kernel_help, kernel_name
+from kfabric.vm.spec import Image, Variant, VmSpec
+from kfabric.vm.userbuild import UserModuleError
+from kfabric.vm.usermodule import UserModule
+from kfabric.vm.versions import Version
 
 TESTS = prepare.SOURCE / "tests"
 UNIT = TESTS / "unit"
@@ -110,7 +110,7 @@ class Part:
     def argv(self, options: Sequence[str], kernel: str = "", release: str = "") -> list[str]:
         """The command line; ``release`` is that of the guests' kernel, for the report."""
         suite = f"{self.name} linux-{release}" if release else self.name
-        argv = [sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "-rs"]
+        argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "-rs"]
         argv += [f"--junitxml={self.report(kernel)}", "-o", f"junit_suite_name={suite}"]
         argv += [f"--ktap={self.report(kernel).with_suffix('.ktap')}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
@@ -380,7 +380,7 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
         directory: to run it in, the same in guests; default: the user's.
     """
     REPORTS.mkdir(parents=True, exist_ok=True)
-    path = [str(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [names.python_path(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     env |= {versions.ENVIRONMENT: kernel} if kernel else {}
     # A user's tests are imported on the host, too.
@@ -390,7 +390,7 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
         return process.wait()
     except (KeyboardInterrupt, SystemExit):
         # After Ctrl-C, which pytest has also received, it ignores this signal
-        # (harness.runner.interrupts).
+        # (kfabric.runner.interrupts).
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(INTERRUPT_SECONDS)

@@ -5,10 +5,10 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from harness.vm import prepare, usermodule
-from harness.vm.machine import Vm
-from harness.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
-from harness.vm.usermodule import UserModule
+from kfabric.vm import prepare, usermodule
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
+from kfabric.vm.usermodule import UserModule
 
 _lock = threading.Lock()
 _made: list[tuple[Image, Accel]] = []

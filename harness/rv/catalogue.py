@@ -6,7 +6,7 @@ counts them) and which of them are woken (`wake`). docs/guests.md lists the rule
 automaton over kfabric's tracepoints decides.
 """
 
-from harness.rv.automaton import Arrow, Automaton
+from kfabric.rv.automaton import Arrow, Automaton
 
 WAIT = Automaton(
     name="kfi_wait",

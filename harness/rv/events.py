@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from harness.recording.records import Recording, SignalRecord, WaitRecord, WakeRecord, Why
+from kfabric.recording.records import Recording, SignalRecord, WaitRecord, WakeRecord, Why
 
 FOR_ALL = frozenset((Why.OVERRUN, Why.LOST, Why.ACKED, Why.CLOSED))
 """Reasons that concern every thread."""

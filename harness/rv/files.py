@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Writes the generated files of vm/kernels/rv, which add the automata to a kernel.
 
-    python -m harness.rv.files
+    python -m kfabric.rv.files
 
 `tree/` mirrors the kernel's source. A monitor's NAME.dot is its automaton, NAME.h the same in the
 layout of the kernel's dot2k, NAME_probes.h the prototypes of its probes. Three files are written by
@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.rv.automaton import Automaton
-from harness.rv.catalogue import ALL
+from kfabric.rv.automaton import Automaton
+from kfabric.rv.catalogue import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = Path("vm/kernels/rv")
+# The older name of this module: with another text in the files, the kernels would be built anew.
 COMMAND = "python -m harness.rv.files"
 TRACEPOINTS = ROOT / "kmod/include/trace/events/kfabric.h"
 

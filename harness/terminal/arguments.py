@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.errors import ExitStatus, UsageError
-from harness.terminal import completion
+from kfabric.errors import ExitStatus, UsageError
+from kfabric.terminal import completion
 
 MOST_SECONDS = 1e9
 """Locks and queues take no longer time limit."""
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": _Formatter, **options})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, or answer the shell (:mod:`harness.terminal.completion`)."""
+        """Parse, or answer the shell (:mod:`kfabric.terminal.completion`)."""
         if completion.ENVIRONMENT in os.environ and not self._answering:
             self._answering = True  # argcomplete has it parse
             completion.answer(self)

@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.guest import in_guest
-from harness.streams import Follower, Output, copy
-from harness.terminal.arguments import Parser, not_negative, positive
-from harness.top import table
-from harness.top.objects import decode
-from harness.trace import watch
+from kfabric.guest import in_guest
+from kfabric.streams import Follower, Output, copy
+from kfabric.terminal.arguments import Parser, not_negative, positive
+from kfabric.top import table
+from kfabric.top.objects import decode
+from kfabric.trace import watch
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
             status = watch.here(argv, why, partial(display.run, place), display.copy)
         display.finish()
         return status
-    from harness.vm.options import disposable, guest
+    from kfabric.vm.options import disposable, guest
 
     with disposable(*guest(args, "top")) as vm:
         place = vm.out / _LIVE
@@ -71,7 +71,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     words = "seconds for CMD in a guest"
     add("--timeout", type=positive, default=3600.0, metavar="S", help=words)
     if not in_guest():
-        from harness.vm.options import add_guest_options
+        from kfabric.vm.options import add_guest_options
 
         add_guest_options(parser)
         # The guest has no objects without the modules.
@@ -86,7 +86,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _argv(args: argparse.Namespace, place: Path) -> list[str]:
     """The command line of the part that runs on the machine with the modules."""
-    words = ["-m", "harness.top.guest", f"--output={place}", f"--interval={args.interval:g}"]
+    words = ["-m", "kfabric.top.guest", f"--output={place}", f"--interval={args.interval:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
     return [*words, "--", *args.command] if args.command else words
 

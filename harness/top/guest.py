@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """On the machine with the modules: samples their objects while a command runs.
 
-    python3 -m harness.top.guest --output FILE [--interval S] [--duration S] [-- CMD...]
+    python3 -m kfabric.top.guest --output FILE [--interval S] [--duration S] [-- CMD...]
 
 The command has this program's own standard streams, and its exit status becomes that of this
 program. FILE gets a line of JSON for each sample.
@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import ExitStatus
-from harness.guest import in_guest, modules
-from harness.top.objects import order, parse
+from kfabric.errors import ExitStatus
+from kfabric.guest import in_guest, modules
+from kfabric.top.objects import order, parse
 
 DEBUGFS = Path("/sys/kernel/debug")
 OBJECTS = DEBUGFS / "kfabric/objects"
@@ -57,7 +57,7 @@ class Sampler:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Sample until the command ends; its exit status, or TIMED_OUT."""
-    parser = argparse.ArgumentParser(prog="python3 -m harness.top.guest", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python3 -m kfabric.top.guest", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--interval", type=float, default=1.0, metavar="S")
     parser.add_argument("--duration", type=float, default=0.0, metavar="S")

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from harness.top.objects import ObjectCounts, order
-from harness.trace.summary import percentile
-from harness.trace.table import aligned, bars, drawn, duration
+from kfabric.top.objects import ObjectCounts, order
+from kfabric.trace.summary import percentile
+from kfabric.trace.table import aligned, bars, drawn, duration
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Blocks of a test under the tracer: ``wakeups(module=..., event=..., take=...)``.
 
-A :class:`Watch` is a running tracer (:mod:`harness.trace.server`); its cuts are recordings
+A :class:`Watch` is a running tracer (:mod:`kfabric.trace.server`); its cuts are recordings
 of blocks. Waits that were open when a block began are known from their begin. What was
 published and not taken before the block is left out: an item too few hides a fault, and an
 item too many would make one up.
@@ -10,7 +10,6 @@ item too many would make one up.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,13 +20,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from harness.guest import modules
-from harness.guest.evidence import Case, add_stacks
-from harness.guest.verify import clock_stopped
-from harness.guest.wakeups import Block, Reporter
-from harness.probes.loader import ProbeError
-from harness.probes.recorder import Cut, Recorder
-from harness.recording.records import (
+from kfabric import names
+from kfabric.guest import modules
+from kfabric.guest.evidence import Case, add_stacks
+from kfabric.guest.verify import clock_stopped
+from kfabric.guest.wakeups import Block, Reporter
+from kfabric.probes.loader import ProbeError
+from kfabric.probes.recorder import Cut, Recorder
+from kfabric.recording.records import (
     EnderRecord,
     Losses,
     MarkRecord,
@@ -41,11 +41,11 @@ from harness.recording.records import (
     split,
     unpack,
 )
-from harness.trace.server import LOOK
-from harness.trace.watchfile import Watched, watched
-from harness.verdict.kinds import Finding, Kind, Rules, Verdict
-from harness.verdict.ledger import Ledger, build
-from harness.verdict.queues import QueueRules, judge
+from kfabric.trace.server import LOOK
+from kfabric.trace.watchfile import Watched, watched
+from kfabric.verdict.kinds import Finding, Kind, Rules, Verdict
+from kfabric.verdict.ledger import Ledger, build
+from kfabric.verdict.queues import QueueRules, judge
 
 SOURCE = Path(__file__).resolve().parents[2]
 RELOADED = (
@@ -101,12 +101,12 @@ class Process:
         self._place = tempfile.TemporaryDirectory(prefix="kfabric-watch-")
         self._errors = (self.directory / "errors").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.trace.server", f"--output={self.directory}", *words],
+            [sys.executable, "-m", "kfabric.trace.server", f"--output={self.directory}", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"},
+            env=names.read_only(SOURCE),
         )
         self.load_seconds = float(self._answer()["loaded"])
 
@@ -356,7 +356,7 @@ class Watches:
         return self._open[what]
 
     def block(self, test: str, report: Reporter, late_ms: float, **names: Any) -> Block:
-        """A block on the queues of modules; see :func:`harness.trace.watchfile.watched`."""
+        """A block on the queues of modules; see :func:`kfabric.trace.watchfile.watched`."""
         return ModuleBlock(self.of(watched(**names)), late_ms, test, report)
 
     def close(self) -> None:

@@ -23,16 +23,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import names, report
-from harness.errors import ExitStatus, UsageError
-from harness.guest import in_guest
-from harness.recording import HEAD, RECORDS
-from harness.streams import Follower, Output, copy
-from harness.terminal.arguments import Parser, not_negative, positive, writable
-from harness.trace import table, watch
-from harness.trace.guest import LIVE
-from harness.trace.scope import MODULES_LIMIT, Scope, add_scope_options, scope_of
-from harness.trace.summary import SUMMARY, Row, decode, decode_row
+from kfabric import names, report
+from kfabric.errors import ExitStatus, UsageError
+from kfabric.guest import in_guest
+from kfabric.recording import HEAD, RECORDS
+from kfabric.streams import Follower, Output, copy
+from kfabric.terminal.arguments import Parser, not_negative, positive, writable
+from kfabric.trace import table, watch
+from kfabric.trace.guest import LIVE
+from kfabric.trace.scope import MODULES_LIMIT, Scope, add_scope_options, scope_of
+from kfabric.trace.summary import SUMMARY, Row, decode, decode_row
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
             _set_programs()
             argv, why = [_PYTHON, *_argv(args, scope, new)], "only root may trace the kernel"
             return _finish(new, output, watch.here(argv, why, partial(_show, new)))
-        from harness.vm.options import disposable, guest
+        from kfabric.vm.options import disposable, guest
 
         vm, tested = guest(args, "trace")
         scope = _of_built(scope, vm.spec.env)
@@ -87,7 +87,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     words = "seconds for CMD in a guest"
     parser.add_argument("--timeout", type=positive, default=3600.0, metavar="S", help=words)
     if not in_guest():  # a guest has no guests
-        from harness.vm.options import add_guest_options
+        from kfabric.vm.options import add_guest_options
 
         add_guest_options(parser, module=False)
     parser.add_argument("command", nargs="*", metavar="CMD", help="its words, after --")
@@ -147,7 +147,7 @@ def _of_built(scope: Scope, env: Mapping[str, str]) -> Scope:
     """The scope of a guest with this environment: without a choice, the modules built for it."""
     if names.MODULE_DIR not in env or not scope.by_tree:
         return scope
-    from harness.vm import userbuild
+    from kfabric.vm import userbuild
 
     built = tuple(userbuild.built(Path(env[names.MODULE_DIR])))
     if len(built) > MODULES_LIMIT:
@@ -157,7 +157,7 @@ def _of_built(scope: Scope, env: Mapping[str, str]) -> Scope:
 
 
 def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
-    words = ["-m", "harness.trace.guest", f"--output={output}", *scope.argv()]
+    words = ["-m", "kfabric.trace.guest", f"--output={output}", *scope.argv()]
     words += [f"--ring={args.ring:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
     return [*words, "--", *args.command] if args.command else words
@@ -167,7 +167,7 @@ def _set_programs() -> None:
     """Name the place for this machine's compiled probes; a guest's host has named it."""
     if in_guest():
         return
-    from harness.vm import cache, programs
+    from kfabric.vm import cache, programs
 
     place = cache.root() / programs.NAME
     programs.prune(place)

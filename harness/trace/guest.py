@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """The part of ``kfabric trace`` on the traced kernel: runs the tracer and a command.
 
-    python3 -m harness.trace.guest --output DIR [--module M] [--duration S] [-- CMD...]
+    python3 -m kfabric.trace.guest --output DIR [--module M] [--duration S] [-- CMD...]
 
 The command shares this program's standard streams and exit status. ``DIR/live.jsonl`` gets
 a line a few times a second, for a live display. Needs only Debian's python3 and
@@ -20,10 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ExitStatus
-from harness.probes.loader import ProbeError
-from harness.trace.scope import add_scope_options, scope_of
-from harness.trace.tracer import Tracer
+from kfabric.errors import ExitStatus
+from kfabric.probes.loader import ProbeError
+from kfabric.trace.scope import add_scope_options, scope_of
+from kfabric.trace.tracer import Tracer
 
 LIVE = "live.jsonl"
 TIMED_OUT = 124  # the exit status of timeout(1)
@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python3 -m harness.trace.guest", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python3 -m kfabric.trace.guest", description=__doc__)
     add_scope_options(parser)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--duration", type=float, default=0.0, metavar="S")

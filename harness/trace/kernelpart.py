@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.probes.compiled import Source
-from harness.probes.loader import (
+from kfabric.probes.compiled import Source
+from kfabric.probes.loader import (
     HEADER,
     REALTIME,
     ProbeError,
@@ -15,10 +15,10 @@ from harness.probes.loader import (
     context_values,
     realtime_flags,
 )
-from harness.probes.program import Program, load
-from harness.trace.offsets import offsets
-from harness.trace.scope import Scope
-from harness.trace.symbols import Symbols
+from kfabric.probes.program import Program, load
+from kfabric.trace.offsets import offsets
+from kfabric.trace.scope import Scope
+from kfabric.trace.symbols import Symbols
 
 _FILES = tuple(
     Path(__file__).with_name(f"{name}.bpf.c")

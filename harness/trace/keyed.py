@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.trace.symbols import place
+from kfabric.trace.symbols import place
 
 _TOP = 1 << 63
 _WIDTH, _MASK = 7, 0x7F

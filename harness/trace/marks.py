@@ -4,12 +4,12 @@
 import time
 from contextlib import suppress
 
-from harness.probes.loader import ProbeError
-from harness.probes.program import Program
-from harness.trace.kernelpart import HEAD_BYTES
-from harness.trace.kprobes import KprobeError, Kprobes
-from harness.trace.scope import Scope
-from harness.trace.symbols import Symbols
+from kfabric.probes.loader import ProbeError
+from kfabric.probes.program import Program
+from kfabric.trace.kernelpart import HEAD_BYTES
+from kfabric.trace.kprobes import KprobeError, Kprobes
+from kfabric.trace.scope import Scope
+from kfabric.trace.symbols import Symbols
 
 
 class Marks:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from harness.probes.program import Program
-from harness.trace.keyed import Key, futex_name, key_name, process_of_futex
-from harness.trace.symbols import History, Symbols, below_tracepoint, place, queue_name
-from harness.verdict.ledger import class_name
+from kfabric.probes.program import Program
+from kfabric.trace.keyed import Key, futex_name, key_name, process_of_futex
+from kfabric.trace.symbols import History, Symbols, below_tracepoint, place, queue_name
+from kfabric.verdict.ledger import class_name
 
 # The words for the program's kinds of queues.
 _KINDS = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from harness.probes import btf
+from kfabric.probes import btf
 
 # Numbers of a module's parts since 6.4.
 _PARTS = {"MODULE_TEXT": 0, "MODULE_DATA": 1, "MODULE_INIT": 4}

@@ -5,7 +5,7 @@ import argparse
 import re
 from dataclasses import dataclass
 
-from harness.terminal.arguments import whole
+from kfabric.terminal.arguments import whole
 
 MODULES_LIMIT = 4
 _ADDRESS_DIGITS = 16

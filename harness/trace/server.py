@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """A tracer that runs beside the tests of a guest, and answers questions about cuts.
 
-    python3 -m harness.trace.server --output DIR --module M --event F --take G
+    python3 -m kfabric.trace.server --output DIR --module M --event F --take G
 
 It is a process of its own, since the tracer leaves out the waits of its own process. It
 reads one question a line from its standard input, as JSON, and answers in one line.
-:mod:`harness.trace.blocks` asks.
+:mod:`kfabric.trace.blocks` asks.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.probes.loader import ProbeError
-from harness.recording.records import EnderRecord, WaitRecord, WakeRecord
-from harness.trace.scope import Scope, add_scope_options, scope_of
-from harness.trace.tracer import Tracer
+from kfabric.probes.loader import ProbeError
+from kfabric.recording.records import EnderRecord, WaitRecord, WakeRecord
+from kfabric.trace.scope import Scope, add_scope_options, scope_of
+from kfabric.trace.tracer import Tracer
 
 LOOK = "look.bin"
 """File in the output directory: the records of the last look."""
@@ -212,7 +212,7 @@ def serve(tracer: CutTracer) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Load the tracer, and answer questions."""
-    parser = argparse.ArgumentParser(prog="python3 -m harness.trace.server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python3 -m kfabric.trace.server", description=__doc__)
     add_scope_options(parser)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     args = parser.parse_args(argv)

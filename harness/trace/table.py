@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harness.trace.summary import Row, Stuck, Summary, by_name
+from kfabric.trace.summary import Row, Stuck, Summary, by_name
 
 if TYPE_CHECKING:
     from rich.table import Table

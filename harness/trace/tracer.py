@@ -19,21 +19,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.probes import bpf
-from harness.probes.loader import ProbeError
-from harness.probes.program import Program
-from harness.probes.ring import Ring
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import EnderRecord, StackRecord, WaitRecord, split, unpack
-from harness.trace.bpf import create_ring, mapped, ring_bytes
-from harness.trace.kernelpart import CONTENTION, KernelPart
-from harness.trace.kprobes import KprobeError, Kprobes
-from harness.trace.marks import Marks
-from harness.trace.names import WORK, Names
-from harness.trace.scope import Scope
-from harness.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
-from harness.trace.symbols import Symbols, below_tracepoint
-from harness.trace.userstacks import UserStacks
+from kfabric.probes import bpf
+from kfabric.probes.loader import ProbeError
+from kfabric.probes.program import Program
+from kfabric.probes.ring import Ring
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import EnderRecord, StackRecord, WaitRecord, split, unpack
+from kfabric.trace.bpf import create_ring, mapped, ring_bytes
+from kfabric.trace.kernelpart import CONTENTION, KernelPart
+from kfabric.trace.kprobes import KprobeError, Kprobes
+from kfabric.trace.marks import Marks
+from kfabric.trace.names import WORK, Names
+from kfabric.trace.scope import Scope
+from kfabric.trace.summary import SUMMARY, Row, Summary, sleeping_stack, spread, stuck
+from kfabric.trace.symbols import Symbols, below_tracepoint
+from kfabric.trace.userstacks import UserStacks
 
 _KALLSYMS, _MODULES = Path("/proc/kallsyms"), Path("/proc/modules")
 _LOSSES = ("ring", "waits", "queues", "unpaired")

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.recording.records import NO_STACK
+from kfabric.recording.records import NO_STACK
 
 _PROC = Path("/proc")
 # ELF, 64 bits, little endian: parts of the header, of a segment, of a section, of a symbol.

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import SetupError
-from harness.streams import Output, copy, read_both
+from kfabric import names
+from kfabric.errors import SetupError
+from kfabric.streams import Output, copy, read_both
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from harness.vm.machine import Vm
+    from kfabric.vm.machine import Vm
 
 SOURCE = Path(__file__).resolve().parents[2]
 Show = Callable[[Output], None]
@@ -36,7 +37,7 @@ def here(argv: Sequence[str], why: str, show: Show, rest: Show = copy) -> int:
     """
     if os.geteuid() != 0:
         raise SetupError("not root", why)
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = names.read_only(SOURCE)
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     try:
         show(read_both(process))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.trace.scope import MODULES_LIMIT, Scope
+from kfabric.trace.scope import MODULES_LIMIT, Scope
 
 NAME = "wakeups.toml"
 LATE_MS = 500.0

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from harness.recording.records import Context, Mark, MarkRecord, WakeRecord
-from harness.verdict.ledger import Queue, Signal, Wait
+from kfabric.recording.records import Context, Mark, MarkRecord, WakeRecord
+from kfabric.verdict.ledger import Queue, Signal, Wait
 
 _NEVER = 1 << 63
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from errno import EDEADLK, EINTR
 
-from harness.recording.records import ENDER_KNOWN, Ender, EnderRecord
-from harness.verdict.kinds import STILL_OPEN, Finding, Kind
-from harness.verdict.ledger import Queue, Wait
-from harness.verdict.missed_wakes import span
-from harness.verdict.queue_index import QueueIndex
+from kfabric.recording.records import ENDER_KNOWN, Ender, EnderRecord
+from kfabric.verdict.kinds import STILL_OPEN, Finding, Kind
+from kfabric.verdict.ledger import Queue, Wait
+from kfabric.verdict.missed_wakes import span
+from kfabric.verdict.queue_index import QueueIndex
 
 _LASTING: frozenset[int] = frozenset((Ender.STOP, Ender.PARK))
 """Enders that stay the same until the wait ends, and so need no fresh look."""

@@ -5,10 +5,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from errno import EAGAIN
 
-from harness.recording.records import Context, FClass, WakeRecord, Why
-from harness.verdict.kinds import Finding, Kind
-from harness.verdict.ledger import Queue, Signal, Wait
-from harness.verdict.words import Analysis, context_name, how_it_ended, ms
+from kfabric.recording.records import Context, FClass, WakeRecord, Why
+from kfabric.verdict.kinds import Finding, Kind
+from kfabric.verdict.ledger import Queue, Signal, Wait
+from kfabric.verdict.words import Analysis, context_name, how_it_ended, ms
 
 _FORCED = frozenset((Why.ERROR, Why.OVERRUN, Why.SIGNAL, Why.LOST, Why.ACKED, Why.CLOSED))
 

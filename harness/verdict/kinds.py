@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from harness.recording.records import Context
-from harness.verdict.ledger import Signal, Wait
+from kfabric.recording.records import Context
+from kfabric.verdict.ledger import Signal, Wait
 
 STILL_OPEN = "still open at the end"
 """Why a wait was not judged."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     NO_STACK,
     Change,
     EnderRecord,

@@ -3,10 +3,10 @@
 
 from collections.abc import Sequence
 
-from harness.recording.records import Why
-from harness.verdict.kinds import Finding, Kind, Match, Side
-from harness.verdict.ledger import Queue, Signal, Wait
-from harness.verdict.words import Analysis
+from kfabric.recording.records import Why
+from kfabric.verdict.kinds import Finding, Kind, Match, Side
+from kfabric.verdict.ledger import Queue, Signal, Wait
+from kfabric.verdict.words import Analysis
 
 
 def match_side(

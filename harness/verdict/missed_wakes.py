@@ -7,12 +7,12 @@ LOST, LATE, NOT_HANDED_ON and WRONG_WAITER are the possible findings.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.recording.records import Context, MarkRecord
-from harness.verdict.backlog import End, Sleep, caller, marker
-from harness.verdict.kinds import Finding, Kind
-from harness.verdict.ledger import Signal, Wait
-from harness.verdict.queue_index import QueueIndex
-from harness.verdict.words import Analysis, passed_over
+from kfabric.recording.records import Context, MarkRecord
+from kfabric.verdict.backlog import End, Sleep, caller, marker
+from kfabric.verdict.kinds import Finding, Kind
+from kfabric.verdict.ledger import Signal, Wait
+from kfabric.verdict.queue_index import QueueIndex
+from kfabric.verdict.words import Analysis, passed_over
 
 
 def span(ns: int) -> str:

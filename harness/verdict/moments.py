@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     ObjectRecord,
     Record,
     Recording,
@@ -14,9 +14,9 @@ from harness.recording.records import (
     WakeRecord,
     count,
 )
-from harness.verdict.kinds import Finding
-from harness.verdict.ledger import Ledger, Queue
-from harness.verdict.story import event_of, waits_of_finding
+from kfabric.verdict.kinds import Finding
+from kfabric.verdict.ledger import Ledger, Queue
+from kfabric.verdict.story import event_of, waits_of_finding
 
 AROUND_NS = 100_000_000
 

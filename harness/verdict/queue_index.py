@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from harness.recording.records import ENDER_KNOWN, FClass, Mark, MarkRecord, WakeRecord
-from harness.verdict.backlog import (
+from kfabric.recording.records import ENDER_KNOWN, FClass, Mark, MarkRecord, WakeRecord
+from kfabric.verdict.backlog import (
     Backlog,
     End,
     Group,
@@ -18,9 +18,9 @@ from harness.verdict.backlog import (
     sleeps_of,
     wake_effects,
 )
-from harness.verdict.kinds import STILL_OPEN, Rules
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
-from harness.verdict.words import Analysis
+from kfabric.verdict.kinds import STILL_OPEN, Rules
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.verdict.words import Analysis
 
 
 @dataclass(frozen=True, slots=True)

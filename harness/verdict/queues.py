@@ -16,15 +16,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from errno import EINTR, ETIMEDOUT
 
-from harness.recording.records import Mark
-from harness.verdict.backlog import wake_effects
-from harness.verdict.enders import find_unending, not_judged
-from harness.verdict.kinds import Finding, Kind, Verdict
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
-from harness.verdict.missed_wakes import caller_name, find_missed_wakes, span
-from harness.verdict.queue_index import QueueIndex, QueueRules
-from harness.verdict.words import passed_over
-from harness.verdict.works import find_stuck_works
+from kfabric.recording.records import Mark
+from kfabric.verdict.backlog import wake_effects
+from kfabric.verdict.enders import find_unending, not_judged
+from kfabric.verdict.kinds import Finding, Kind, Verdict
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.verdict.missed_wakes import caller_name, find_missed_wakes, span
+from kfabric.verdict.queue_index import QueueIndex, QueueRules
+from kfabric.verdict.words import passed_over
+from kfabric.verdict.works import find_stuck_works
 
 __all__ = ["QueueRules", "judge"]
 

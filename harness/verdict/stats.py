@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
-from harness.verdict.verdict import Finding, Kind, Match, overtaken
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.verdict.verdict import Finding, Kind, Match, overtaken
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ The kernel stacks of sleeper and waker follow, if they were recorded.
 
 from collections.abc import Iterator
 
-from harness.recording.records import FClass, Mark, MarkRecord
-from harness.verdict.kinds import Finding, Kind, Rules
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
-from harness.verdict.words import Analysis
+from kfabric.recording.records import FClass, Mark, MarkRecord
+from kfabric.verdict.kinds import Finding, Kind, Rules
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.verdict.words import Analysis
 
 _WAITS, _INDENT = 4, 15
 # Kinds whose publication should have woken the named wait.

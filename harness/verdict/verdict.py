@@ -10,8 +10,8 @@ two views differ, there is no verdict either.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from harness.verdict.findings import CHECKS, find_overtaken, overtaken
-from harness.verdict.kinds import (
+from kfabric.verdict.findings import CHECKS, find_overtaken, overtaken
+from kfabric.verdict.kinds import (
     STILL_OPEN,
     Finding,
     Kind,
@@ -21,9 +21,9 @@ from harness.verdict.kinds import (
     Side,
     Verdict,
 )
-from harness.verdict.ledger import Ledger, Wait
-from harness.verdict.matching import match_side
-from harness.verdict.words import Analysis
+from kfabric.verdict.ledger import Ledger, Wait
+from kfabric.verdict.matching import match_side
+from kfabric.verdict.words import Analysis
 
 __all__ = ["Finding", "Kind", "Match", "Outcome", "Rules", "Side", "Verdict", "judge", "overtaken"]
 

@@ -4,9 +4,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.recording.records import Context, Ender, EnderRecord, Why
-from harness.verdict.kinds import Finding, Kind, Rules
-from harness.verdict.ledger import Ledger, Queue, Signal, Wait
+from kfabric.recording.records import Context, Ender, EnderRecord, Why
+from kfabric.verdict.kinds import Finding, Kind, Rules
+from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
 
 _WHY_NAMES: Mapping[int, str] = {
     Why.NONE: "nothing published",

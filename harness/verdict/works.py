@@ -3,11 +3,11 @@
 
 from collections.abc import Iterator
 
-from harness.recording.records import EnderRecord, WorkRecord
-from harness.verdict.enders import state_of
-from harness.verdict.kinds import Finding, Kind
-from harness.verdict.missed_wakes import span
-from harness.verdict.queue_index import QueueIndex
+from kfabric.recording.records import EnderRecord, WorkRecord
+from kfabric.verdict.enders import state_of
+from kfabric.verdict.kinds import Finding, Kind
+from kfabric.verdict.missed_wakes import span
+from kfabric.verdict.queue_index import QueueIndex
 
 
 def find_stuck_works(index: QueueIndex) -> Iterator[Finding]:

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.vm import argv as qemu
-from harness.vm import cache
-from harness.vm.spec import Accel, Image
+from kfabric.vm import argv as qemu
+from kfabric.vm import cache
+from kfabric.vm.spec import Accel, Image
 
 DEVICE = Path("/dev/kvm")
 PROBE_SECONDS = 10.0

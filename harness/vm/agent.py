@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Any
 
-from harness.vm.wire import CHUNK, Decoder, Frame, Kind, encode, pack
+from kfabric.vm.wire import CHUNK, Decoder, Frame, Kind, encode, pack
 
 PORTS = "/dev/virtio-ports/"
 BEAT_SECONDS = 1.0

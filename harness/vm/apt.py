@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 
-from harness.errors import SetupError
-from harness.vm import tools
+from kfabric.errors import SetupError
+from kfabric.vm import tools
 
 SUITE = "bookworm"
 """The host's."""

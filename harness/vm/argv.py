@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.vm.spec import Accel, Image, VmSpec
+from kfabric.vm.spec import Accel, Image, VmSpec
 
 PORTS = ("kfabric.agent", "kfabric.xdist", "kfabric.heartbeat")
 """virtio-serial ports; each is a socket pair made by the host."""

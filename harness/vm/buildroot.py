@@ -12,12 +12,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness.errors import SetupError
-from harness.vm import apt, cache
-from harness.vm.cache import Log
-from harness.vm.headers import Headers
-from harness.vm.kernel import Kernel, unpack
-from harness.vm.versions import Stock, Version
+from kfabric.errors import SetupError
+from kfabric.vm import apt, cache
+from kfabric.vm.cache import Log
+from kfabric.vm.headers import Headers
+from kfabric.vm.kernel import Kernel, unpack
+from kfabric.vm.versions import Stock, Version
 
 SPACE_MIB = 3000
 _INPUTS = ("vm/packages-build.txt", "harness/vm/buildroot.py")
@@ -38,7 +38,7 @@ _INSIDE = ("linux-headers-", "linux-kbuild-", "linux-base-")
 
 
 class BuildRoot:
-    """A build root as a :class:`harness.vm.supply.Supply`; its key is part of the image's.
+    """A build root as a :class:`kfabric.vm.supply.Supply`; its key is part of the image's.
 
     Its directory has ``root``, ``kernel`` and ``release``.
     """

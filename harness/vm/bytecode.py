@@ -14,11 +14,12 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.vm import apt, supply
-from harness.vm.headers import Headers
-from harness.vm.spec import Image
+from kfabric import names
+from kfabric.vm import apt, supply
+from kfabric.vm.headers import Headers
+from kfabric.vm.spec import Image
 
-PACKAGES = ("harness", "kfabric_py")
+FOLDERS = ("harness", "kfabric_py")
 SECONDS = 300.0
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
@@ -26,7 +27,7 @@ _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 def packages(source: Path, image: Image) -> None:
     """Compile the checkout's packages for tests and agent."""
     headers = _headers(source, image)
-    paths = [str(source / package) for package in PACKAGES]
+    paths = [str(source / folder) for folder in FOLDERS]
     if headers.at_home:
         for path in paths:
             compileall.compile_dir(path, quiet=2)
@@ -42,7 +43,7 @@ def tests(source: Path, image: Image, paths: Sequence[str], directory: Path) -> 
     """
     headers = _headers(source, image)
     python = sys.executable if headers.at_home else "python3"
-    argv = [python, "-m", "pytest", "-p", "harness.runner.plugin", "-p", "no:cacheprovider"]
+    argv = [python, "-m", "pytest", "-p", "kfabric.runner.plugin", "-p", "no:cacheprovider"]
     # Plugins with compiled parts only load in the host's Python.
     argv += [] if headers.at_home else ["-p", "no:hypothesispytest"]
     _run(headers, source, directory, [*argv, "--collect-only", "-q", *paths])
@@ -56,7 +57,7 @@ def _headers(source: Path, image: Image) -> Headers:
 
 def _run(headers: Headers, source: Path, directory: Path, argv: Sequence[str]) -> None:
     """Run the guests' Python with the packages of our own environment."""
-    own = [str(source), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = [names.python_path(source), *filter(None, [os.environ.get("PYTHONPATH")])]
     # These packages are pure Python, so any Python can import them.
     own += [] if headers.at_home else [sysconfig.get_path("purelib")]
     inside = ["sh", "-euc", 'cd "$0"; exec "$@"', str(directory), *argv]

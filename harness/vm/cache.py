@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from harness.errors import SetupError
+from kfabric.errors import SetupError
 
 Log = Callable[[str], None]
 """Shows one line for each step of a build."""

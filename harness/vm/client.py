@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from harness.vm.wire import CHUNK, Begin, Decoder, Frame, Kind, Start, encode, pack
+from kfabric.vm.wire import CHUNK, Begin, Decoder, Frame, Kind, Start, encode, pack
 
 SIGNAL_SECONDS = 5.0
 """How long a signal waits for other frames to be sent."""

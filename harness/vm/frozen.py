@@ -18,9 +18,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.errors import KfabricError
-from harness.vm import argv as qemu
-from harness.vm import cache
+from kfabric.errors import KfabricError
+from kfabric.vm import argv as qemu
+from kfabric.vm import cache
 
 KEPT = 6
 """Kinds kept for one image; memory, CPUs and parameters may differ."""

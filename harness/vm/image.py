@@ -14,11 +14,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.vm import apt, buildroot, cache, initrd, kernel, supply, tools
-from harness.vm.cache import Log
-from harness.vm.spec import Image
-from harness.vm.supply import Supply
-from harness.vm.versions import Version
+from kfabric.vm import apt, buildroot, cache, initrd, kernel, supply, tools
+from kfabric.vm.cache import Log
+from kfabric.vm.spec import Image
+from kfabric.vm.supply import Supply
+from kfabric.vm.versions import Version
 
 SPACE_MIB = 3000
 SITE = "opt/kfabric/site-packages"

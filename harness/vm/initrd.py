@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
-from harness.errors import SetupError
-from harness.vm import cache
-from harness.vm.kernel import Kernel, built_in, copy, dependencies, plain, select
+from kfabric.errors import SetupError
+from kfabric.vm import cache
+from kfabric.vm.kernel import Kernel, built_in, copy, dependencies, plain, select
 
 _AGENT = ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/wire.py")
-"""The agent's files, in the package harness."""
+"""The agent's files, in the package kfabric."""
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
 
@@ -52,7 +52,7 @@ def order(
 
 def ensure(parts: Path, init: Path, harness: Path) -> Path:
     """The initrd with this init and agent, built next to the collected parts if missing."""
-    agent = {f"kfabric/harness/{name}": (harness / name).read_bytes() for name in _AGENT}
+    agent = {f"kfabric/kfabric/{name}": (harness / name).read_bytes() for name in _AGENT}
     text = init.read_bytes()
     target = parts.with_name(f"initrd-{cache.key([text, *agent.values()])}.cpio")
     if not target.exists():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Runs a series of jobs on a server command in a guest, which is replaced after a failure.
 
-    with JobGuest("guest", ["python3", "-m", "harness.mutants.guest"], 400.0, boot) as guest:
+    with JobGuest("guest", ["python3", "-m", "kfabric.mutants.guest"], 400.0, boot) as guest:
         for event in guest.do({"tests": [...]}):
             ...
 
@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
-from harness.errors import GuestError, GuestHang, GuestLost
-from harness.splats import Splat, splats
-from harness.vm.machine import Command, Vm
-from harness.vm.prepare import SOURCE
+from kfabric.errors import GuestError, GuestHang, GuestLost
+from kfabric.splats import Splat, splats
+from kfabric.vm.machine import Command, Vm
+from kfabric.vm.prepare import SOURCE
 
 Boot = Callable[[str], Vm]
 """Makes a guest of that name, not started yet."""

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from harness.errors import BuildError
-from harness.vm import cache, supply
-from harness.vm.cache import Log
-from harness.vm.headers import Headers
-from harness.vm.spec import Image, Variant
-from harness.vm.tools import captured
-from harness.vm.tools import first_error as first_error
+from kfabric.errors import BuildError
+from kfabric.vm import cache, supply
+from kfabric.vm.cache import Log
+from kfabric.vm.headers import Headers
+from kfabric.vm.spec import Image, Variant
+from kfabric.vm.tools import captured
+from kfabric.vm.tools import first_error as first_error
 
 BUILD_SECONDS = 600.0
 CORE = "kmod"

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.errors import SetupError
-from harness.vm import cache
+from kfabric.errors import SetupError
+from kfabric.vm import cache
 
 _LINE = re.compile(r'(CONFIG_\w+)=([ymn]|-?\d+|0x[0-9a-fA-F]+|"[^"]*")')
 

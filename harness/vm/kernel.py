@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from harness.errors import SetupError
-from harness.vm import apt
-from harness.vm.headers import Headers
+from kfabric.errors import SetupError
+from kfabric.vm import apt
+from kfabric.vm.headers import Headers
 
 FILE = "linux"
 """Name of the kernel file in a guest's image."""

@@ -27,11 +27,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import BuildError, SetupError
-from harness.vm import cache, kconfig, tools
-from harness.vm.cache import Log
-from harness.vm.kernel import Kernel
-from harness.vm.steps import Steps
+from kfabric.errors import BuildError, SetupError
+from kfabric.vm import cache, kconfig, tools
+from kfabric.vm.cache import Log
+from kfabric.vm.kernel import Kernel
+from kfabric.vm.steps import Steps
 
 CONFIGS = "vm/kernels"
 ADDED = "tree"

@@ -5,7 +5,7 @@
         done = vm.run(["uname", "-r"], timeout=10)
 
 Leaving the block ends QEMU. Every wait has a deadline. If the guest ends early, the call
-that was waiting raises the matching :class:`~harness.errors.GuestError`.
+that was waiting raises the matching :class:`~kfabric.errors.GuestError`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from harness import names, splats
-from harness.errors import (
+from kfabric import names, splats
+from kfabric.errors import (
     BootError,
     CommandTimeout,
     GuestError,
@@ -34,15 +34,15 @@ from harness.errors import (
     GuestSplat,
     KfabricError,
 )
-from harness.vm import argv as qemu
-from harness.vm import bytecode, cache, frozen, programs, vmcore
-from harness.vm.argv import Disk
-from harness.vm.client import AgentClient, RemoteJob, StreamEnd
-from harness.vm.frozen import FreezeError, Frozen
-from harness.vm.qmp import QmpLink
-from harness.vm.spec import Accel, Image, VmSpec
-from harness.vm.watchdog import Watchdog
-from harness.vm.wire import Kind, Start
+from kfabric.vm import argv as qemu
+from kfabric.vm import bytecode, cache, frozen, programs, vmcore
+from kfabric.vm.argv import Disk
+from kfabric.vm.client import AgentClient, RemoteJob, StreamEnd
+from kfabric.vm.frozen import FreezeError, Frozen
+from kfabric.vm.qmp import QmpLink
+from kfabric.vm.spec import Accel, Image, VmSpec
+from kfabric.vm.watchdog import Watchdog
+from kfabric.vm.wire import Kind, Start
 
 # The kernel kills QEMU when the *thread* that started it ends, so one thread that lives as
 # long as the process starts them all.
@@ -289,7 +289,7 @@ class Vm:
     def _begin(self) -> None:
         with self._closing_on_failure():
             mounts = qemu.mounts(self.spec, self._source, self.out)
-            self._agent.begin(self.spec.name, mounts, str(self._source))
+            self._agent.begin(self.spec.name, mounts, names.python_path(self._source))
             self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
             self._watchdog.arm()
             if self.spec.vmcore:

@@ -7,12 +7,12 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from harness.errors import GuestError
-from harness.terminal.arguments import whole
-from harness.vm import prepare, usermodule, versions
-from harness.vm.machine import Vm
-from harness.vm.spec import Variant, VmSpec
-from harness.vm.usermodule import UserModule
+from kfabric.errors import GuestError
+from kfabric.terminal.arguments import whole
+from kfabric.vm import prepare, usermodule, versions
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Variant, VmSpec
+from kfabric.vm.usermodule import UserModule
 
 LEAST_MIB = 256
 """Memory with which a guest still boots."""

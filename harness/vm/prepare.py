@@ -12,11 +12,11 @@ import platform
 import sys
 from pathlib import Path
 
-from harness.errors import SetupError
-from harness.vm import accel, cache, image, kbuild, versions
-from harness.vm.cache import Log
-from harness.vm.machine import Vm
-from harness.vm.spec import Accel, Image, VmSpec
+from kfabric.errors import SetupError
+from kfabric.vm import accel, cache, image, kbuild, versions
+from kfabric.vm.cache import Log
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Accel, Image, VmSpec
 
 SOURCE = Path(__file__).resolve().parents[2]
 """The checkout."""

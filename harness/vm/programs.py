@@ -12,7 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
-from harness import names
+from kfabric import names
 
 NAME = "programs"
 KEPT = 12

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from harness.vm.versions import Version
+from kfabric.vm.versions import Version
 
 SLOW = "KFABRIC_SLOW"
 """Environment in a guest: the factor for all time limits."""
@@ -31,7 +31,7 @@ class Variant(Enum):
 
 @dataclass(frozen=True)
 class Image:
-    """A guest image in the cache; see :mod:`harness.vm.image`."""
+    """A guest image in the cache; see :mod:`kfabric.vm.image`."""
 
     release: str
     """The kernel's, e.g. ``6.1.0-56-amd64``."""

@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from harness.vm import apt, buildroot, kernel, kernelbuild
-from harness.vm.cache import Log
-from harness.vm.headers import Headers
-from harness.vm.kernel import Kernel
-from harness.vm.kernelbuild import Recipe
-from harness.vm.versions import Built, Stock, Version
+from kfabric.vm import apt, buildroot, kernel, kernelbuild
+from kfabric.vm.cache import Log
+from kfabric.vm.headers import Headers
+from kfabric.vm.kernel import Kernel
+from kfabric.vm.kernelbuild import Recipe
+from kfabric.vm.versions import Built, Stock, Version
 
 
 class Supply(Protocol):

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import SetupError
+from kfabric.errors import SetupError
 
 SECONDS = 900.0
 END_SECONDS = 5.0

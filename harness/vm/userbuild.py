@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from harness.errors import ExitStatus, KfabricError
-from harness.names import MODULE_ORDER
-from harness.vm import cache, kbuild, supply
-from harness.vm.cache import Log
-from harness.vm.headers import Headers
-from harness.vm.spec import Image, Variant
+from kfabric.errors import ExitStatus, KfabricError
+from kfabric.names import MODULE_ORDER
+from kfabric.vm import cache, kbuild, supply
+from kfabric.vm.cache import Log
+from kfabric.vm.headers import Headers
+from kfabric.vm.spec import Image, Variant
 
 FILES = ("Kbuild", "Makefile")
 """What kbuild reads: the first that exists."""

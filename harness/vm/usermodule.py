@@ -6,7 +6,7 @@
 
 The guest mounts the user's directory tree read-only, at the same path. The module is built for
 the guest's kernel, and loaded once the guest has booted. If it uses kfabric, our modules are
-loaded first. The guest's part is :mod:`harness.guest.usermodule`.
+loaded first. The guest's part is :mod:`kfabric.guest.usermodule`.
 """
 
 import argparse
@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.errors import GuestError, GuestSplat, ModuleLoadError
-from harness.names import MODPROBE, MODULE_DIR, MODULE_PARAMETERS
-from harness.vm import kbuild, prepare, userbuild
-from harness.vm.cache import Log
-from harness.vm.machine import Vm
-from harness.vm.spec import Image, Variant, VmSpec
-from harness.vm.userbuild import UserModuleError
+from kfabric.errors import GuestError, GuestSplat, ModuleLoadError
+from kfabric.names import MODPROBE, MODULE_DIR, MODULE_PARAMETERS
+from kfabric.vm import kbuild, prepare, userbuild
+from kfabric.vm.cache import Log
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Image, Variant, VmSpec
+from kfabric.vm.userbuild import UserModuleError
 
 # A directory with one of these is the root of a project.
 _MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
@@ -208,7 +208,7 @@ def with_module(spec: VmSpec, image: Image, module: UserModule, log: Log) -> VmS
 
 def load(guest: Vm, module: UserModule) -> None:
     """Load the user's modules in a running guest; errors as of :func:`run_loader`."""
-    argv = ["python3", "-m", "harness.guest.usermodule"]
+    argv = ["python3", "-m", "kfabric.guest.usermodule"]
     argv += [] if module.load else ["--unloaded"]
     verb = "were" if module.directory or len(module.modprobe) > 1 else "was"
     run_loader(guest, argv, f"while {module} {verb} loaded")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import SetupError, UsageError
+from kfabric.errors import SetupError, UsageError
 
 FILE = "vm/versions.toml"
 ENVIRONMENT = "KFABRIC_KERNEL"
@@ -36,7 +36,7 @@ class Built:
     source: str
     """Package with its source."""
     configs: tuple[str, ...]
-    """Fragments of its configuration; see :mod:`harness.vm.kernelbuild`."""
+    """Fragments of its configuration; see :mod:`kfabric.vm.kernelbuild`."""
     additions: tuple[str, ...] = ()
     """Folders with patches and files for the source."""
 

@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import SetupError, UsageError
-from harness.vm import kdump
+from kfabric.errors import SetupError, UsageError
+from kfabric.vm import kdump
 
 if TYPE_CHECKING:
-    from harness.vm.qmp import QmpLink
+    from kfabric.vm.qmp import QmpLink
 
 NAME = "vmcore"
 ABOUT = f"{NAME}.json"

@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from harness.errors import GuestError
+from kfabric.errors import GuestError
 
 
 class Watchdog:

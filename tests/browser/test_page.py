@@ -11,12 +11,12 @@ import pytest
 from report_support import HOSTILE, plain, recording_of, saved
 from webdriver import Browser, file_url
 
-from harness.recording.records import Recording
-from harness.report import Material, load, write_page
-from harness.verdict.ledger import Ledger
-from harness.verdict.stats import latency, row
-from harness.verdict.story import story
-from harness.verdict.verdict import Kind
+from kfabric.recording.records import Recording
+from kfabric.report import Material, load, write_page
+from kfabric.verdict.ledger import Ledger
+from kfabric.verdict.stats import latency, row
+from kfabric.verdict.story import story
+from kfabric.verdict.verdict import Kind
 
 RECORDINGS = ("good", "lost", "lost-for-ever", "herd", "timeout-ready", "recorded-pingpong")
 

@@ -14,7 +14,7 @@ from queue_scenes import NAMES, OTHER, QUEUE, US, WAITER_2, WAKER_2, Scene
 from report_support import plain, recording_of, save_many, saved
 from webdriver import Browser, file_url
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     Context,
     FClass,
     Recording,
@@ -22,8 +22,8 @@ from harness.recording.records import (
     WaitRecord,
     count,
 )
-from harness.report import Material, load, write_page
-from harness.report.numbers import Sums
+from kfabric.report import Material, load, write_page
+from kfabric.report.numbers import Sums
 
 DESK, PHONE = 1280, 400
 LONG = "queue slept on in p9_virtio_zc_request_of_a_long_name [9pnet_virtio]"

@@ -14,7 +14,7 @@ import pytest
 from webdriver import Browser, file_url
 
 import kfabric_py
-from harness.commands import docs
+from kfabric.commands import docs
 from kfabric_py import aio
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; make docs installs it")

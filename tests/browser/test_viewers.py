@@ -13,9 +13,9 @@ from report_support import plain, recording_of, saved
 from viewer import Viewer, opened
 from webdriver import Browser
 
-from harness.recording.records import Recording
-from harness.report import write_all
-from harness.verdict.ledger import Ledger, build
+from kfabric.recording.records import Recording
+from kfabric.report import write_all
+from kfabric.verdict.ledger import Ledger, build
 
 BROKEN = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import kfabric_py as kp
-from harness.demo import faults
-from harness.guest import modules, sleeping
+from kfabric.demo import faults
+from kfabric.guest import modules, sleeping
 
 LIMIT = 900.0
 TRACING = Path("/sys/kernel/tracing")

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.vm import versions
+from kfabric.names import python_path
+from kfabric.vm import versions
 
 ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("toys.py")
@@ -34,9 +35,9 @@ class Run:
     def on(cls, kernel: str, directory: Path, options: Sequence[str]) -> Run:
         """Run the toys in a guest of this kernel."""
         report = directory / "junit.xml"
-        argv = [sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "--kfabric-vms=1"]
+        argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "--kfabric-vms=1"]
         argv += [f"--kfabric-dir={directory}", f"--junitxml={report}", str(TOYS), *options]
-        env = {**os.environ, "PYTHONPATH": str(ROOT), versions.ENVIRONMENT: kernel}
+        env = {**os.environ, "PYTHONPATH": python_path(ROOT), versions.ENVIRONMENT: kernel}
         done = subprocess.run(
             argv,
             check=False,

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.vm import prepare
-from harness.vm.spec import Variant, VmSpec
+from kfabric.vm import prepare
+from kfabric.vm.spec import Variant, VmSpec
 
 CASES = prepare.SOURCE / "kmod/core/waitq_kunit.c"
 RESULTS = "/sys/kernel/debug/kunit/kfabric_waitq/results"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.rv import catalogue
-from harness.vm import prepare
-from harness.vm.machine import Vm
-from harness.vm.spec import Variant, VmSpec
+from kfabric.rv import catalogue
+from kfabric.vm import prepare
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Variant, VmSpec
 
 PLAY = Path(__file__).with_name("monitored.py")
 SECONDS = 1800.0

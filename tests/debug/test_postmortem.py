@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus
-from harness.vm import vmcore
+from kfabric.errors import ExitStatus
+from kfabric.names import python_path
+from kfabric.vm import vmcore
 
 ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).with_name("sleeper.py")
@@ -27,8 +28,8 @@ BUILD_ID = re.compile(b"(%b).{4}" % re.escape(struct.pack("<3I", 4, 20, 3) + b"G
 
 def kfabric(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a subcommand."""
-    argv = [sys.executable, "-m", "harness.cli", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "kfabric.cli", *arguments]
+    env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
     done = subprocess.run(
         argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=SECONDS
     )

@@ -10,8 +10,8 @@ import errno
 
 import pytest
 
-from harness.guest import modules
-from harness.guest.modules import ModuleError
+from kfabric.guest import modules
+from kfabric.guest.modules import ModuleError
 
 
 def provoke(what: str) -> None:

@@ -21,8 +21,8 @@ from rdm_support import SOCKADDR, Links, RdmNet
 from verbs_support import Net
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import topology
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
 
 if TYPE_CHECKING:
     from rdm_wire_link import Node

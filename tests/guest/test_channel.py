@@ -26,7 +26,7 @@ from channel_support import (
 from guest_support import LIMIT, Mock
 
 import kfabric_py as kp
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest.waiting import Deadline, wait_until
 from kfabric_py import _uapi
 
 pytestmark = pytest.mark.core

@@ -29,8 +29,8 @@ from channel_support import (
 from guest_support import LIMIT, Call, Child, Mock, handler
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import Deadline, wait_until
 from kfabric_py import _uapi
 
 pytestmark = pytest.mark.core

@@ -19,10 +19,10 @@ from channel_steps import Forecast, Player, orders, walk
 from guest_support import PATIENCE
 from side_support import SLEEPS_ON, Run
 
-from harness.docs import channels
-from harness.guest import modules as guest_modules
-from harness.guest.topology import RdmaLink
-from harness.guest.waiting import Deadline
+from kfabric.docs import channels
+from kfabric.guest import modules as guest_modules
+from kfabric.guest.topology import RdmaLink
+from kfabric.guest.waiting import Deadline
 
 pytestmark = pytest.mark.guest
 

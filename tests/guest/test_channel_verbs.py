@@ -18,7 +18,7 @@ from guest_support import LIMIT, Call
 from verbs_support import Net, Peer
 
 import kfabric_py as kp
-from harness.guest.topology import RdmaLink
+from kfabric.guest.topology import RdmaLink
 from kfabric_py import aio
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]

@@ -14,8 +14,8 @@ from guest_support import LIMIT, Call, Mock
 from verbs_support import Net, counts, wait_for_counts
 
 import kfabric_py as kp
-from harness.guest import topology
-from harness.guest.waiting import wait_until
+from kfabric.guest import topology
+from kfabric.guest.waiting import wait_until
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 

@@ -24,7 +24,7 @@ from rdm_wire_peer import Peer
 from verbs_support import counts
 
 import kfabric_py as kp
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest.waiting import Deadline, wait_until
 
 if TYPE_CHECKING:
     from rdm_wire_link import Node

@@ -15,7 +15,7 @@ from descriptor_support import HANGUP, POLLING, events
 from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
-from harness.guest import sleeping
+from kfabric.guest import sleeping
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]

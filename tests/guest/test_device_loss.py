@@ -17,9 +17,9 @@ from rdm_support import Links, RdmNet
 from verbs_support import REMOTE, Net
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import topology
-from harness.guest.waiting import wait_until
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
+from kfabric.guest.waiting import wait_until
 
 pytestmark = pytest.mark.core
 

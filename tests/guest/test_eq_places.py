@@ -11,7 +11,7 @@ from guest_support import LIMIT, Mock
 from verbs_support import Net
 
 import kfabric_py as kp
-from harness.guest.waiting import wait_until
+from kfabric.guest.waiting import wait_until
 
 #: Events that an endpoint may have unread in its queue (KFI_EP_EVENTS).
 PLACES = 3

@@ -25,8 +25,8 @@ import pytest
 from guest_support import LIMIT, PATIENCE, Call, Child, Mock
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.waiting import wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import wait_until
 from kfabric_py import _uapi
 
 pytestmark = pytest.mark.core

@@ -22,9 +22,9 @@ from guest_support import LIMIT, Mock
 from side_support import Run
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest.topology import RdmaLink
-from harness.guest.waiting import Deadline
+from kfabric.guest import modules as guest_modules
+from kfabric.guest.topology import RdmaLink
+from kfabric.guest.waiting import Deadline
 from kfabric_py import _uapi
 
 

@@ -19,8 +19,8 @@ import test_rdm_inkernel
 import test_verbs_inkernel
 from failslab_support import Failslab
 
-from harness.guest import modules as guest_modules
-from harness.guest import topology
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
 
 pytestmark = pytest.mark.stress
 

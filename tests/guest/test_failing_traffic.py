@@ -21,7 +21,7 @@ from test_failing_allocations import CALLS
 from verbs_support import Net, Peer
 
 import kfabric_py as kp
-from harness.guest.topology import RdmaLink
+from kfabric.guest.topology import RdmaLink
 
 #: What each of the tests below calls; test_failing_allocations has the others.
 CONNECTED = {

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.fuzz.failure import RunResult
-from harness.fuzz.program import Program
-from harness.fuzz.server import offers
-from harness.fuzz.workers import Environment, WorkerPool, generated
-from harness.guest import topology
-from harness.guest.checks import KernelWatch
-from harness.guest.memleak import MemoryWatch
-from harness.guest.modules import Modules
+from kfabric.fuzz.failure import RunResult
+from kfabric.fuzz.program import Program
+from kfabric.fuzz.server import offers
+from kfabric.fuzz.workers import Environment, WorkerPool, generated
+from kfabric.guest import topology
+from kfabric.guest.checks import KernelWatch
+from kfabric.guest.memleak import MemoryWatch
+from kfabric.guest.modules import Modules
 
 CORPUS = {
     path.stem: Program.parse(path.read_text())

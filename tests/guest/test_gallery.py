@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from guest_support import NEEDS_TRACER
 
-from harness.gallery import guest
-from harness.gallery.check import Judged, examine
-from harness.gallery.cut import FullRecording, Run
-from harness.gallery.entries import BY_NAME, HEALTHY
-from harness.verdict.ledger import build
+from kfabric.gallery import guest
+from kfabric.gallery.check import Judged, examine
+from kfabric.gallery.cut import FullRecording, Run
+from kfabric.gallery.entries import BY_NAME, HEALTHY
+from kfabric.verdict.ledger import build
 
 # The first test waits for all plays, and for the tracer's compiler before them.
 pytestmark = [pytest.mark.timeout(300), *NEEDS_TRACER]

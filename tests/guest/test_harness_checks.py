@@ -8,8 +8,8 @@ import errno
 import pytest
 from guest_support import LIMIT
 
-from harness.guest import kmsg, leaks, modules, topology
-from harness.guest.modules import ModuleError, ModuleInUse
+from kfabric.guest import kmsg, leaks, modules, topology
+from kfabric.guest.modules import ModuleError, ModuleInUse
 
 
 def test_marker_is_in_the_log_and_not_the_kernels() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.guest import topology
-from harness.guest.rdma_nl import PortState, RdmaNetlink, RdmaNetlinkError
-from harness.guest.topology import Netdev, RdmaLink
+from kfabric.guest import topology
+from kfabric.guest.rdma_nl import PortState, RdmaNetlink, RdmaNetlinkError
+from kfabric.guest.topology import Netdev, RdmaLink
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.guest import sleeping
-from harness.guest.sleeping import ThreadGone
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.sleeping import ThreadGone
+from kfabric.guest.waiting import Deadline, DeadlineExpired, wait_until
 
 
 class Thread(threading.Thread):

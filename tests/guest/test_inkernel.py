@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest import modules as guest_modules
+from kfabric.guest import modules as guest_modules
 
 pytestmark = pytest.mark.core
 

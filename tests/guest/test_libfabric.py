@@ -17,8 +17,8 @@ from libfabric_scenarios import SCENARIOS
 from libfabric_sides import Kfabric, Libfabric, Side
 from side_support import SLEEPS_ON, Run
 
-from harness.docs import libfabric
-from harness.guest.waiting import Deadline
+from kfabric.docs import libfabric
+from kfabric.guest.waiting import Deadline
 
 pytestmark = pytest.mark.guest
 

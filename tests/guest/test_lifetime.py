@@ -15,10 +15,10 @@ import uapi_support as raw
 from guest_support import LIMIT, MOCK, Call, Child, Mock
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import sleeping
-from harness.guest.topology import RdmaLink
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import sleeping
+from kfabric.guest.topology import RdmaLink
+from kfabric.guest.waiting import Deadline, wait_until
 
 pytestmark = pytest.mark.core
 

@@ -16,7 +16,7 @@ import uapi_support as raw
 from guest_support import LIMIT, MOCK, Call, Mock
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
+from kfabric.guest import modules as guest_modules
 from kfabric_py.info import info_to_raw
 
 InThread = Callable[[Callable[[], object]], Call[object]]

@@ -12,9 +12,9 @@ from rdm_support import parameter
 from verbs_support import Net, Peer
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import topology
-from harness.guest.waiting import wait_until
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
+from kfabric.guest.waiting import wait_until
 
 #: Places of each queue of an endpoint, and the entries that it reserves for them.
 SIZE, ENTRIES = 4, 12

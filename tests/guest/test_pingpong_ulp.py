@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from guest_support import LIMIT
 
-from harness.guest import modules as guest_modules
-from harness.guest import sleeping, topology
-from harness.guest.kmsg import KernelLog
-from harness.guest.waiting import wait_until
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import sleeping, topology
+from kfabric.guest.kmsg import KernelLog
+from kfabric.guest.waiting import wait_until
 
 NAME = "pingpong_ulp"
 RESULT = Path(f"/sys/module/{NAME}/parameters/result")

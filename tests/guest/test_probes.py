@@ -25,13 +25,13 @@ import pytest
 from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest.sleeping import wait_until_asleep
-from harness.probes import compiled
-from harness.probes.loader import HEAD, RECORDS, Probe
-from harness.recording.records import Context, FClass, Recording, from_guest
-from harness.verdict.ledger import Ledger, Queue, build
-from harness.verdict.verdict import Outcome, Rules, Side, judge
+from kfabric.guest import modules as guest_modules
+from kfabric.guest.sleeping import wait_until_asleep
+from kfabric.probes import compiled
+from kfabric.probes.loader import HEAD, RECORDS, Probe
+from kfabric.recording.records import Context, FClass, Recording, from_guest
+from kfabric.verdict.ledger import Ledger, Queue, build
+from kfabric.verdict.verdict import Outcome, Rules, Side, judge
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 

@@ -22,7 +22,7 @@ from rdm_support import Links
 from verbs_support import Peer
 
 import kfabric_py as kp
-from harness.guest import sleeping
+from kfabric.guest import sleeping
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 

@@ -13,11 +13,11 @@ import pytest
 from guest_support import LIMIT, Call, Mock, handler
 
 import kfabric_py as kp
-from harness.guest.wakeups import Block
-from harness.recording.records import Why
-from harness.verdict.findings import overtaken
-from harness.verdict.kinds import Kind
-from harness.verdict.ledger import Queue
+from kfabric.guest.wakeups import Block
+from kfabric.recording.records import Why
+from kfabric.verdict.findings import overtaken
+from kfabric.verdict.kinds import Kind
+from kfabric.verdict.ledger import Queue
 from kfabric_py.profile import Profiled
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]

@@ -16,7 +16,7 @@ import pytest
 from guest_support import LIMIT, Child, Side
 
 import kfabric_py as kp
-from harness.guest.topology import RdmaLink
+from kfabric.guest.topology import RdmaLink
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

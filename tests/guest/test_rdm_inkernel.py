@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from rdm_support import parameter
 
-from harness.guest import modules as guest_modules
-from harness.guest import topology
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
 
 pytestmark = pytest.mark.core
 

@@ -13,7 +13,7 @@ from guest_support import LIMIT, Call, Mock
 from rdm_support import RECEIVED, SENT, TRECEIVED, RdmNet, RdmPeer
 
 import kfabric_py as kp
-from harness.guest.sleeping import wait_until_asleep
+from kfabric.guest.sleeping import wait_until_asleep
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 MULTI = kp.CqFlags.MULTI_RECV

@@ -7,7 +7,7 @@ from guest_support import LIMIT
 from rdm_support import RECEIVED, TRECEIVED, RdmNet
 
 import kfabric_py as kp
-from harness.guest.waiting import wait_until
+from kfabric.guest.waiting import wait_until
 
 RECVD, MATCHED = "unexp_msg_recvd", "unexp_msg_matched"
 LARGE = 100_000

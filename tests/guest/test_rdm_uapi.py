@@ -28,8 +28,8 @@ from verbs_support import REMOTE, Net
 from violence_support import small_group
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.waiting import wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import wait_until
 from kfabric_py import _uapi
 from kfabric_py.info import info_to_raw, pack_address
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from guest_support import LIMIT
 
-from harness.guest import modules as guest_modules
-from harness.guest import topology
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
 
 NAME = "rdm_ulp"
 RESULT = Path(f"/sys/module/{NAME}/parameters/result")

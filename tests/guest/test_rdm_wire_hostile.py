@@ -16,7 +16,7 @@ from rdm_wire_format import Status
 from rdm_wire_peer import Peer
 
 import kfabric_py as kp
-from harness.guest import topology
+from kfabric.guest import topology
 
 if TYPE_CHECKING:
     from rdm_wire_link import Node

@@ -33,7 +33,7 @@ from rdm_wire_format import (
 from rdm_wire_peer import PLENTY, Peer
 
 import kfabric_py as kp
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest.waiting import Deadline, wait_until
 
 if TYPE_CHECKING:
     from rdm_wire_link import Node

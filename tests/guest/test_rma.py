@@ -16,7 +16,7 @@ from rdm_support import Links
 from verbs_support import REMOTE, Net, Peer
 
 import kfabric_py as kp
-from harness.guest.waiting import wait_until
+from kfabric.guest.waiting import wait_until
 
 WRITTEN = kp.CqFlags.RMA | kp.CqFlags.WRITE
 READ = kp.CqFlags.RMA | kp.CqFlags.READ

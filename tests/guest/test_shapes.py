@@ -34,8 +34,8 @@ from descriptor_support import POLLING, readable
 from guest_support import LIMIT, PATIENCE, Call, Child, Mock
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.waiting import wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import wait_until
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 InChild = Callable[[Callable[[Callable[[str], None]], int]], Child]

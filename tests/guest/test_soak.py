@@ -14,8 +14,8 @@ from verbs_support import counts, wait_for_counts
 from violence_support import SECOND_CPU, Mob, small_group
 
 import kfabric_py as kp
-from harness.guest import topology
-from harness.guest.waiting import Deadline
+from kfabric.guest import topology
+from kfabric.guest.waiting import Deadline
 
 #: Of load in each round, which then is judged.
 ROUND_SECONDS = 30.0

@@ -18,10 +18,10 @@ from rdm_wire_cm import Channel, Event, Kind
 from verbs_support import REMOTE, Net, counts, wait_for_counts
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import topology
-from harness.guest.kmsg import KernelLog
-from harness.guest.waiting import wait_until
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
+from kfabric.guest.kmsg import KernelLog
+from kfabric.guest.waiting import wait_until
 
 #: More work items than a queue runs at a time (KFV_WORK_MAX is 256).
 QUEUE_ITEMS = 260

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from guest_support import LIMIT, Call, Mock
 
-from harness.bench import figures
+from kfabric.bench import figures
 
 pytestmark = pytest.mark.guest
 

@@ -23,8 +23,8 @@ import uapi_support as raw
 from guest_support import LIMIT, Call, Child, Mock, handler
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.waiting import wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import wait_until
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]

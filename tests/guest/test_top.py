@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from guest_support import LIMIT, Call, Mock
 
-from harness.guest.waiting import Deadline, wait_until
-from harness.top.objects import ObjectCounts, parse
-from harness.top.table import HEADS
+from kfabric.guest.waiting import Deadline, wait_until
+from kfabric.top.objects import ObjectCounts, parse
+from kfabric.top.table import HEADS
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 OBJECTS = Path("/sys/kernel/debug/kfabric/objects")
@@ -35,7 +35,7 @@ def listed() -> dict[int, ObjectCounts]:
 
 def top(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the command here."""
-    call = "import sys; from harness.top.command import main; sys.exit(main(sys.argv[1:]))"
+    call = "import sys; from kfabric.top.command import main; sys.exit(main(sys.argv[1:]))"
     return subprocess.run(
         [sys.executable, "-c", call, *words],
         cwd=SOURCE,

@@ -24,18 +24,18 @@ from typing import Any
 import pytest
 from guest_support import DEBUGFS, NEEDS_TRACER
 
-from harness.errors import ExitStatus
-from harness.guest import modules as guest_modules
-from harness.guest.waiting import DeadlineExpired, wait_until
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import NO_STACK, TRACED, Context, FClass, Recording, from_guest
-from harness.trace.guest import LIVE
-from harness.trace.summary import SUMMARY, Row, Summary, decode
-from harness.verdict.ledger import Ledger, Wait, build
+from kfabric.errors import ExitStatus
+from kfabric.guest import modules as guest_modules
+from kfabric.guest.waiting import DeadlineExpired, wait_until
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import NO_STACK, TRACED, Context, FClass, Recording, from_guest
+from kfabric.trace.guest import LIVE
+from kfabric.trace.summary import SUMMARY, Row, Summary, decode
+from kfabric.verdict.ledger import Ledger, Wait, build
 
 HERE = Path(__file__).parent
 WORKLOAD = HERE / "support/trace_workload.py"
-TRACE = ("python3", "-m", "harness.cli", "trace", "--here")
+TRACE = ("python3", "-m", "kfabric.cli", "trace", "--here")
 GALLERY = DEBUGFS / "gallery"
 LIMIT = 240.0
 # Each of the traces compiles a program first.

@@ -19,7 +19,7 @@ import uapi_support as raw
 from guest_support import LIMIT, Call, Child, Hook, Mock, handler
 
 import kfabric_py as kp
-from harness.guest import sleeping
+from kfabric.guest import sleeping
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]

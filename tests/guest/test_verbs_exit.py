@@ -15,7 +15,7 @@ from rdm_support import Links, RdmNet
 from verbs_support import Net, counts, wait_for_counts
 
 import kfabric_py as kp
-from harness.guest import topology
+from kfabric.guest import topology
 
 InChild = Callable[..., Child]
 Report = Callable[[str], None]

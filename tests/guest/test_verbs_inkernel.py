@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest import modules as guest_modules
-from harness.guest import topology
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
 
 #: With it, a read with timeout 0 has no limit, as callers of older interfaces expect.
 ZERO_BLOCKS = Path("/sys/module/kfabric/parameters/sread_zero_blocks")

@@ -20,8 +20,8 @@ from verbs_support import counts, wait_for_counts
 from violence_support import BUSY, SECOND_CPU, small_group, take_all
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import topology
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
 
 InChild = Callable[..., Child]
 InThread = Callable[[Callable[[], object]], Call[object]]

@@ -32,8 +32,8 @@ from descriptor_support import (
 from guest_support import LIMIT, Call, Child, Mock
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import sleeping
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import sleeping
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]

@@ -13,7 +13,7 @@ from descriptor_support import readable
 from guest_support import LIMIT, PATIENCE, Call, Mock
 
 import kfabric_py as kp
-from harness.guest.waiting import wait_until
+from kfabric.guest.waiting import wait_until
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 

@@ -21,9 +21,9 @@ import pytest
 from guest_support import LIMIT, Call, Child, Mock, Side, handler
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import sleeping
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import Deadline, wait_until
 
 pytestmark = pytest.mark.core
 

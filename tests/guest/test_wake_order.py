@@ -22,8 +22,8 @@ from channel_support import Told
 from guest_support import LIMIT, PATIENCE, Call, Child, Mock, handler
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.waiting import Deadline
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import Deadline
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]

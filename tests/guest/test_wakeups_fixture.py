@@ -14,11 +14,11 @@ import pytest
 from guest_support import LIMIT, Call, Child, Mock
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import sleeping
-from harness.guest.waiting import Deadline, wait_until
-from harness.guest.wakeups import Block
-from harness.recording.records import Context, FClass
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import Deadline, wait_until
+from kfabric.guest.wakeups import Block
+from kfabric.recording.records import Context, FClass
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 Wakeups = Callable[..., Block]

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from guest_support import Mock
 
-from harness.bench import figures
-from harness.guest.wakeups import Block
-from harness.probes.loader import Probe
-from harness.recording.records import FClass, Losses
-from harness.verdict.verdict import Outcome
+from kfabric.bench import figures
+from kfabric.guest.wakeups import Block
+from kfabric.probes.loader import Probe
+from kfabric.recording.records import FClass, Losses
+from kfabric.verdict.verdict import Outcome
 
 Wakeups = Callable[..., Block]
 
@@ -74,7 +74,7 @@ def test_ring_that_overflows_is_told(
     kbench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F7: a ring that is too small loses records, and counts them."""
-    monkeypatch.setattr("harness.probes.loader._RING_PAGES", 16)
+    monkeypatch.setattr("kfabric.probes.loader._RING_PAGES", 16)
     with Probe() as probe:
         play(kbench, 2_000)
         losses = probe.counters().losses

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from guest_support import DEBUGFS, NEEDS_TRACER
 
-from harness.guest import modules
-from harness.guest.modules import Modules
-from harness.guest.wakeups import Block
-from harness.verdict.kinds import Kind
+from kfabric.guest import modules
+from kfabric.guest.modules import Modules
+from kfabric.guest.wakeups import Block
+from kfabric.verdict.kinds import Kind
 
 # The first block waits for the tracer's compiler.
 pytestmark = [pytest.mark.timeout(300), *NEEDS_TRACER]

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.modules import Modules
-from harness.guest.waiting import Deadline
+from kfabric.guest import sleeping
+from kfabric.guest.modules import Modules
+from kfabric.guest.waiting import Deadline
 from kfabric_py import _uapi
 from kfabric_py.errors import KfiError, error_name
 from tests.model.steps import CHECK, MAIN, SHORT, STARTED, WORKERS, Step, actor, refusal
@@ -78,7 +78,7 @@ class Worker(threading.Thread):
         """Is it off its CPU, at the module's wait point?
 
         The kernel names that point only for a thread that sleeps and that nobody
-        has woken, which is all of harness.guest.sleeping in one system call.
+        has woken, which is all of kfabric.guest.sleeping in one system call.
         """
         return os.pread(self._wchan, 64, 0).startswith(b"kfi_waitq_sleep")
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from harness.errors import GuestSplat
-from harness.runner import testvm
-from harness.vm import prepare
-from harness.vm.machine import Command, Vm
+from kfabric.errors import GuestSplat
+from kfabric.runner import testvm
+from kfabric.vm import prepare
+from kfabric.vm.machine import Command, Vm
 from tests.model.steps import Outcome, Step
 
 _ARGV = ["python3", "-u", "-m", "tests.model.executor"]

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from harness.errors import GuestError
+from kfabric.errors import GuestError
 from tests.model.guest import Broken, ModelGuest
 from tests.model.model import WRAP, World
 from tests.model.search import Checker, Choices, Disagreement, without_needless

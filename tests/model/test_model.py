@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis.stateful import rule
 
-from harness.errors import GuestPanic
+from kfabric.errors import GuestPanic
 from tests.model.guest import ModelGuest, model_guest
 from tests.model.machine import ANY, Found, Machine, explore
 from tests.model.model import World

@@ -18,14 +18,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness import cli
-from harness.errors import ExitStatus
-from harness.recording.records import Recording, head_of
-from harness.terminal import tables
-from harness.terminal.arguments import Parser
-from harness.top import command as top
-from harness.vm import accel, image, kbuild
-from harness.vm.machine import Vm
+from kfabric import cli
+from kfabric.errors import ExitStatus
+from kfabric.recording.records import Recording, head_of
+from kfabric.terminal import tables
+from kfabric.terminal.arguments import Parser
+from kfabric.top import command as top
+from kfabric.vm import accel, image, kbuild
+from kfabric.vm.machine import Vm
 
 ROOT = Path(__file__).resolve().parents[2]
 USAGE, SETUP = ExitStatus.USAGE, ExitStatus.SETUP

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.bench import figures, host
-from harness.bench.figures import Row, Sample
-from harness.errors import ExitStatus
+from kfabric.bench import figures, host
+from kfabric.bench.figures import Row, Sample
+from kfabric.errors import ExitStatus
 
 COSTS = {"flag": 1000, "bare": 1100, "kfi": 1200}
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from harness.docs import channels, libfabric, markdown
+from kfabric.docs import channels, libfabric, markdown
 
 RECORD = channels.record()
 
 
 def test_document_has_the_record() -> None:
-    """docs/channels.md is what ``python -m harness.docs.channels`` writes."""
+    """docs/channels.md is what ``python -m kfabric.docs.channels`` writes."""
     text = channels.DOCUMENT.read_text()
     new = channels.tables(RECORD, libfabric.promises(channels.TESTS))
     wanted = markdown.replaced(text, new, channels.BEGIN)
-    assert text == wanted, "run python -m harness.docs.channels"
+    assert text == wanted, "run python -m kfabric.docs.channels"
 
 
 def test_every_scenario_is_in_one_section() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.commands import check
-from harness.commands.check import Exemption
+from kfabric.commands import check
+from kfabric.commands.check import Exemption
 
 DOCUMENTED = """\
 /**

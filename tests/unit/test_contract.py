@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.docs import rules
+from kfabric.docs import rules
 
 # The contract itself, a page generated from it, and this file, with ids that do not exist.
 NO_CITATIONS = {"docs/contract.md", "docs/rules.md", "tests/unit/test_contract.py"}

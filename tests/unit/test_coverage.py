@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SetupError
-from harness.guest import coverage as counting
-from harness.guest.coverage import LeaveCounts, leave
-from harness.names import COVERAGE as NAME
-from harness.names import OUT
-from harness.runner import coverage
+from kfabric.errors import SetupError
+from kfabric.guest import coverage as counting
+from kfabric.guest.coverage import LeaveCounts, leave
+from kfabric.names import COVERAGE as NAME
+from kfabric.names import OUT
+from kfabric.runner import coverage
 
 HEADER = "static inline int yes(int c) { return c == 'x'; }\n"
 PROGRAM = """\
@@ -107,7 +107,7 @@ def test_counts_are_written_after_a_file_now_and_then(
     monkeypatch.setattr(counting, "COUNTS", tmp_path / "gcov")
     monkeypatch.setenv(OUT, str(tmp_path))
     now = 0.0
-    monkeypatch.setattr("harness.guest.coverage.time.monotonic", lambda: now)
+    monkeypatch.setattr("kfabric.guest.coverage.time.monotonic", lambda: now)
     left = tmp_path / NAME
     leaver = LeaveCounts()
     first, same, other = _Item("a.py"), _Item("a.py"), _Item("b.py")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import demo
-from harness.demo import host, ulp
-from harness.demo.job import REPORT, Fault, GuestReport, Peer, Scenario
+from kfabric import demo
+from kfabric.demo import host, ulp
+from kfabric.demo.job import REPORT, Fault, GuestReport, Peer, Scenario
 
 RESULT = """state=passed
 listener pid=812 error=0 waits=1000 messages=997 counter=997 ns=7

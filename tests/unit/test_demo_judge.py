@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.demo import host, show
-from harness.demo.job import REPORT, Fault, GuestReport, Peer, Scenario
-from harness.demo.judge import Judged, judge_run
-from harness.errors import ExitStatus
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import (
+from kfabric.demo import host, show
+from kfabric.demo.job import REPORT, Fault, GuestReport, Peer, Scenario
+from kfabric.demo.judge import Judged, judge_run
+from kfabric.errors import ExitStatus
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import (
     EXCLUSIVE,
     FClass,
     ObjectRecord,
@@ -27,9 +27,9 @@ from harness.recording.records import (
     WaitRecord,
     count,
 )
-from harness.report import load
-from harness.report.source import save
-from harness.verdict.verdict import Kind, Outcome
+from kfabric.report import load
+from kfabric.report.source import save
+from kfabric.verdict.verdict import Kind, Outcome
 
 PING, PONG = 101, 102
 

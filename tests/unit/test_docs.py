@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.docs import rules
+from kfabric.docs import rules
 
 
 @pytest.fixture(scope="module")

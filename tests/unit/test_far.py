@@ -15,14 +15,15 @@ from pathlib import Path
 import execnet
 import pytest
 
-from harness.errors import BootError, ExitStatus, GuestLost, GuestPanic, SetupError
-from harness.runner import far, farside
-from harness.runner.far import FarError, FarGuest
+from kfabric.errors import BootError, ExitStatus, GuestLost, GuestPanic, SetupError
+from kfabric.names import python_path
+from kfabric.runner import far, farside
+from kfabric.runner.far import FarError, FarGuest
 
 ROOT = Path(__file__).parents[2]
 FAKE = f"""
-import sys; sys.path.insert(0, {str(ROOT)!r})
-from harness.runner import farside
+import sys; sys.path[:0] = {python_path(ROOT).split(os.pathsep)!r}
+from kfabric.runner import farside
 from tests.unit.support import fake_guest
 farside.serve(channel, fake_guest.boot)
 """
@@ -164,8 +165,8 @@ exec sh -c "$command"
 """
 CUSTOMIZE = """
 import sys
-if "harness" not in sys.modules:
-    from harness.runner import testvm
+if "kfabric" not in sys.modules:
+    from kfabric.runner import testvm
     from tests.unit.support import fake_guest
     testvm.boot = lambda name, directory, tested=None: fake_guest.boot(name, directory, tested)
 """
@@ -188,7 +189,7 @@ def through_shim(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., pytest.RunResult]:
     """Run the toys with guests that a fake ssh connects to."""
-    monkeypatch.setenv("PYTHONPATH", f"{pytester.path}/custom{os.pathsep}{ROOT}")
+    monkeypatch.setenv("PYTHONPATH", f"{pytester.path}/custom{os.pathsep}{python_path(ROOT)}")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("PATH", str(pytester.path), prepend=os.pathsep)
     shim = pytester.path / "ssh"
@@ -202,7 +203,7 @@ def through_shim(
         return pytester.runpytest_subprocess(
             *(
                 "-p",
-                "harness.runner.plugin",
+                "kfabric.runner.plugin",
                 "-p",
                 "tests.unit.support.fake_guest",
                 "--kfabric-dir=guests",

@@ -15,17 +15,17 @@ from typing import Any, cast
 
 import pytest
 
-from harness.fuzz import campaign, executor, failure, generate, preambles, server
-from harness.fuzz.calls import CALLS, HANDLES
-from harness.fuzz.failure import Failure, Totals
-from harness.fuzz.generate import Origin
-from harness.fuzz.grammar import FIELDS, FLAGS, OTHER_STEPS, PRODUCES
-from harness.fuzz.kinds import INFOS
-from harness.fuzz.memory import Arena, Pointers
-from harness.fuzz.program import Program, ProgramError, Step
-from harness.fuzz.shrink import Shrinker, unused_names_dropped
-from harness.fuzz.syscalls import libc
-from harness.fuzz.workers import Worker, WorkerPool, zip_latest
+from kfabric.fuzz import campaign, executor, failure, generate, preambles, server
+from kfabric.fuzz.calls import CALLS, HANDLES
+from kfabric.fuzz.failure import Failure, Totals
+from kfabric.fuzz.generate import Origin
+from kfabric.fuzz.grammar import FIELDS, FLAGS, OTHER_STEPS, PRODUCES
+from kfabric.fuzz.kinds import INFOS
+from kfabric.fuzz.memory import Arena, Pointers
+from kfabric.fuzz.program import Program, ProgramError, Step
+from kfabric.fuzz.shrink import Shrinker, unused_names_dropped
+from kfabric.fuzz.syscalls import libc
+from kfabric.fuzz.workers import Worker, WorkerPool, zip_latest
 from kfabric_py import _uapi
 
 SOME = [generate.program(Origin(1, 0, number)) for number in range(60)]

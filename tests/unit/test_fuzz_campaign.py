@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import pytest
 
-from harness.errors import ExitStatus, GuestPanic
-from harness.fuzz import campaign
-from harness.fuzz.failure import Failure, Totals
-from harness.fuzz.generate import Origin
-from harness.fuzz.generate import program as generate
-from harness.fuzz.program import Program
-from harness.fuzz.session import Answer, Session
-from harness.vm.jobs import ServerEnded
-from harness.vm.machine import Vm
+from kfabric.errors import ExitStatus, GuestPanic
+from kfabric.fuzz import campaign
+from kfabric.fuzz.failure import Failure, Totals
+from kfabric.fuzz.generate import Origin
+from kfabric.fuzz.generate import program as generate
+from kfabric.fuzz.program import Program
+from kfabric.fuzz.session import Answer, Session
+from kfabric.vm.jobs import ServerEnded
+from kfabric.vm.machine import Vm
 
 SPLAT = "BUG: KASAN: use-after-free in kfd_put+0x1c"
 Guilty = Callable[[Program], bool]

@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 from queue_scenes import NAMES, US, WAITER, WAITER_2, WAKER, Scene
 
-from harness.commands import gallery
-from harness.errors import ExitStatus
-from harness.gallery import check, guest, host
-from harness.gallery.cut import FullRecording, Run
-from harness.gallery.entries import BY_NAME, ENTRIES, HEALTHY, KINDS
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import WaitRecord, WorkRecord
+from kfabric.commands import gallery
+from kfabric.errors import ExitStatus
+from kfabric.gallery import check, guest, host
+from kfabric.gallery.cut import FullRecording, Run
+from kfabric.gallery.entries import BY_NAME, ENTRIES, HEALTHY, KINDS
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import WaitRecord, WorkRecord
 
 KMOD = Path(__file__).parents[1] / "gallery/kmod"
 TIMEOUT = 250_000

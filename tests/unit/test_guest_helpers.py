@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from harness import names
-from harness.guest import checks, kmsg, leaks, memleak, modules, phases, sleeping, waiting
-from harness.guest.checks import KernelWatch
-from harness.guest.retirement import Retirement
-from harness.guest.sleeping import ThreadState
-from harness.guest.waiting import Deadline, DeadlineExpired, wait_until
+from kfabric import names
+from kfabric.guest import checks, kmsg, leaks, memleak, modules, phases, sleeping, waiting
+from kfabric.guest.checks import KernelWatch
+from kfabric.guest.retirement import Retirement
+from kfabric.guest.sleeping import ThreadState
+from kfabric.guest.waiting import Deadline, DeadlineExpired, wait_until
+from kfabric.names import python_path
 
 SPLAT = """\
 WARNING: CPU: 1 PID: 42 at kmod/core/waitq.c:99 kfi_waitq_sleep+0x1/0x2 [kfabric]
@@ -266,8 +267,8 @@ FAILS = """
 
 CHECKED = """
 import types, pytest
-from harness.guest import checks, memleak
-from harness.guest.retirement import Retirement
+from kfabric.guest import checks, memleak
+from kfabric.guest.retirement import Retirement
 
 leak = memleak.parse("unreferenced object 0x1 (size 8):\\n  comm x\\n")
 checks.KernelWatch = lambda: types.SimpleNamespace(complaints=list, close=lambda: None)
@@ -296,7 +297,7 @@ def test_memory_is_searched_also_behind_a_teardown_that_fails(
     pytester, monkeypatch, failure
 ) -> None:
     """One error has both texts."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", python_path(Path(__file__).parents[2]))
     pytester.makeconftest(CHECKED.format(leak="leak", left="[]"))
     pytester.makepyfile(textwrap.dedent(FAILS.format(failure=failure)))
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
@@ -306,7 +307,7 @@ def test_memory_is_searched_also_behind_a_teardown_that_fails(
 
 def test_expected_failure_excuses_nothing_that_is_left_behind(pytester, monkeypatch) -> None:
     """It is the call's; pytest would take the teardown's for it as well."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", python_path(Path(__file__).parents[2]))
     pytester.makeconftest(CHECKED.format(leak="[]", left="['net devices: dummy0']"))
     pytester.makepyfile("import pytest\n@pytest.mark.xfail\ndef test_a(): assert 1 == 2\n")
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 from wait_scenes import QUEUE, SECOND, US, Scene
 
-from harness.guest.holds import Hold, without_held
-from harness.recording.records import FClass, Recording, count
-from harness.verdict.kinds import Kind, Verdict
-from harness.verdict.ledger import build
-from harness.verdict.verdict import judge
+from kfabric.guest.holds import Hold, without_held
+from kfabric.recording.records import FClass, Recording, count
+from kfabric.verdict.kinds import Kind, Verdict
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import judge
 
 WHILE = 40 * US, 3 * SECOND * US
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.guest import leaks, modules
-from harness.guest.session import Session
+from kfabric.guest import leaks, modules
+from kfabric.guest.session import Session
 
 FIRST = "cq id=13 parent=12 set=0 pid=156 comm=python3 waits=0 asleep=1\n"
 SECOND = "cq id=21 parent=12 set=0 pid=812 comm=my\\040ulp waits=4 asleep=0\n"

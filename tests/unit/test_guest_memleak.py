@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest import memleak
-from harness.guest.memleak import MODULES
+from kfabric.guest import memleak
+from kfabric.guest.memleak import MODULES
 
 OURS = """\
 unreferenced object 0xffff888006a5b200 (size 64):

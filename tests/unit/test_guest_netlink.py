@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.guest import rdma_nl
-from harness.guest.rdma_msg import Command, request
-from harness.guest.rdma_nl import RdmaNetlink, RdmaNetlinkError
+from kfabric.guest import rdma_nl
+from kfabric.guest.rdma_msg import Command, request
+from kfabric.guest.rdma_nl import RdmaNetlink, RdmaNetlinkError
 
 NLDEV = 5 << 10
 ACK, DUMP, REQUEST = 0x4, 0x300, 0x1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runner import interrupts
+from kfabric.runner import interrupts
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60.0
@@ -34,11 +34,11 @@ def test_waits(slow):
 
 KFABRIC = """
 import signal, sys
-from harness.runner import testrun
+from kfabric.runner import testrun
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-testrun._run([sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "-s", sys.argv[1]])
+testrun._run([sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "-s", sys.argv[1]])
 """
 
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.errors import GuestHang, GuestLost, GuestPanic
-from harness.vm.jobs import JobGuest, ProgramFailed, ServerEnded, events
-from harness.vm.machine import Vm
+from kfabric.errors import GuestHang, GuestLost, GuestPanic
+from kfabric.vm.jobs import JobGuest, ProgramFailed, ServerEnded, events
+from kfabric.vm.machine import Vm
 
 
 class FakeVm:

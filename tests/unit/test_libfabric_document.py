@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from harness.docs import libfabric, markdown
+from kfabric.docs import libfabric, markdown
 
 RECORD = libfabric.record()
 
 
 def test_document_has_the_record() -> None:
-    """docs/libfabric.md is what ``python -m harness.docs.libfabric`` writes."""
+    """docs/libfabric.md is what ``python -m kfabric.docs.libfabric`` writes."""
     text = libfabric.DOCUMENT.read_text()
     new = libfabric.tables(RECORD, libfabric.promises())
     assert text == markdown.replaced(text, new, libfabric.BEGIN), (
-        "run python -m harness.docs.libfabric"
+        "run python -m kfabric.docs.libfabric"
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BuildError, GuestLost
-from harness.mutants import build, catalogue, command
-from harness.mutants.catalogue import Mutant, Outcome, PatchError, Report, UnknownMutant, Verdict
-from harness.vm.prepare import SOURCE
+from kfabric.errors import BuildError, GuestLost
+from kfabric.mutants import build, catalogue, command
+from kfabric.mutants.catalogue import Mutant, Outcome, PatchError, Report, UnknownMutant, Verdict
+from kfabric.vm.prepare import SOURCE
 
 PATCHES = sorted((SOURCE / catalogue.DIRECTORY).glob("*.patch"))
 LEAST = 40

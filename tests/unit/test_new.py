@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.commands import new
-from harness.errors import ExitStatus
-from harness.runner import testrun
-from harness.vm import usermodule
+from kfabric import cli
+from kfabric.commands import new
+from kfabric.errors import ExitStatus
+from kfabric.runner import testrun
+from kfabric.vm import usermodule
 
 each_kind = pytest.mark.parametrize("options", [(), ("--kfabric",)], ids=["plain", "kfabric"])
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.errors import GuestLost, GuestPanic
-from harness.guest import nodewatch
-from harness.runner import nodes
-from harness.runner.nodes import Node, Wire
+from kfabric.errors import GuestLost, GuestPanic
+from kfabric.guest import nodewatch
+from kfabric.runner import nodes
+from kfabric.runner.nodes import Node, Wire
 from tests.wire import conftest
 from tests.wire.wire_support import state
 

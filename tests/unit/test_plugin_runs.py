@@ -15,8 +15,9 @@ from textwrap import dedent
 
 import pytest
 
-from harness.errors import ExitStatus
-from harness.guest.waiting import wait_until
+from kfabric.errors import ExitStatus
+from kfabric.guest.waiting import wait_until
+from kfabric.names import python_path
 
 ROOT = Path(__file__).parents[2]
 PANIC = """
@@ -34,13 +35,13 @@ def run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., pytest.RunResult]:
     """Run tests, given as text, in fake guests; returns the run's result."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", python_path(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def run_text(text: str, *arguments: str, guests: int = 1) -> pytest.RunResult:
         pytester.makepyfile(test_toy=dedent(PANIC) + dedent(text))
         return pytester.runpytest_subprocess(
-            *("-p", "harness.runner.plugin", "-p", "tests.unit.support.fake_guest"),
+            *("-p", "kfabric.runner.plugin", "-p", "tests.unit.support.fake_guest"),
             *("--kfabric-vms", str(guests), "--kfabric-dir", "guests", "--junitxml=junit.xml"),
             *("--ktap=test.ktap", "-o", "junit_suite_name=guest linux-6.1"),
             *arguments,
@@ -294,7 +295,7 @@ def test_splat_that_no_test_reported_is_not_green(run) -> None:
 
 
 RETIRING = """
-    from harness.guest.retirement import Retirement
+    from kfabric.guest.retirement import Retirement
 
     def pytest_configure(config):
         if hasattr(config, "workerinput"):
@@ -455,7 +456,7 @@ def test_stray_bytes_harm_no_result(run) -> None:
 def test_killed_bridge_ends_its_guest_and_nothing_else(run, pytester) -> None:
     """The test that ran is the one that failed; the others run in a new guest."""
     pytester.makeconftest(
-        "import harness.runner.controller\nharness.runner.controller.FINISH_SECONDS = 1.0"
+        "import kfabric.runner.controller\nkfabric.runner.controller.FINISH_SECONDS = 1.0"
     )
     result = run(
         """
@@ -668,7 +669,7 @@ def in_foreground(argv: Sequence[str], directory: Path) -> Iterator[subprocess.P
 
 def test_interrupt_leaves_no_process(pytester, monkeypatch) -> None:
     """Ctrl-C reaches all processes of the terminal except the guests, which still end."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", python_path(ROOT))
     monkeypatch.setenv("TMPDIR", str(pytester.mkdir("tmp")))
     pytester.makepyfile(
         """
@@ -685,7 +686,7 @@ def test_interrupt_leaves_no_process(pytester, monkeypatch) -> None:
         "-m",
         "pytest",
         "-p",
-        "harness.runner.plugin",
+        "kfabric.runner.plugin",
         "-p",
         "tests.unit.support.fake_guest",
     ]
@@ -719,8 +720,8 @@ def test_temporary_directory_is_the_guests_own(run, tmp_path) -> None:
 
 def test_guest_tests_are_kept_away_from_this_machine(pytester, monkeypatch) -> None:
     """Without guests, a test marked 'guest' is skipped with a reason."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", python_path(ROOT))
     pytester.makepyfile("import pytest\n@pytest.mark.guest\ndef test_a(): assert 0\n")
-    result = pytester.runpytest_subprocess("-p", "harness.runner.plugin", "-rs")
+    result = pytester.runpytest_subprocess("-p", "kfabric.runner.plugin", "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*needs a guest*--kfabric-vms*"])

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.errors import ExitStatus
-from harness.runner.outcome import Soaked
+from kfabric.errors import ExitStatus
+from kfabric.names import python_path
+from kfabric.runner.outcome import Soaked
 
 ROUNDS = """
 import pytest
@@ -30,13 +31,13 @@ Run = Callable[..., pytest.RunResult]
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run three toy rounds, of which one may fail, for some hours."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", python_path(Path(__file__).parents[2]))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def rounds(fails: int = 0, hours: str = "0.05") -> pytest.RunResult:
         pytester.makepyfile(test_toy=f"FAILS = {fails}\n{ROUNDS}")
         return pytester.runpytest_subprocess(
-            *("-p", "harness.runner.plugin", "--kfabric-here", "-x", "--soak-hours", hours),
+            *("-p", "kfabric.runner.plugin", "--kfabric-here", "-x", "--soak-hours", hours),
             timeout=60,
         )
 

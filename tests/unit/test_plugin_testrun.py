@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import names
-from harness.docs.results import Measurement
-from harness.errors import ExitStatus, KfabricError, SetupError
-from harness.runner import junit, testrun
-from harness.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
+from kfabric import names
+from kfabric.docs.results import Measurement
+from kfabric.errors import ExitStatus, KfabricError, SetupError
+from kfabric.runner import junit, testrun
+from kfabric.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
 @pytest.mark.parametrize(

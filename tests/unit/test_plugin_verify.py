@@ -17,9 +17,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.guest.verify import VerifyWakeups
-from harness.runner.outcome import Watched
-from harness.recording.records import Recording
+from kfabric.guest.verify import VerifyWakeups
+from kfabric.runner.outcome import Watched
+from kfabric.recording.records import Recording
 from record_lines import load_lines
 
 TRACES = Path({str(ROOT / "tests/data/traces")!r})
@@ -83,7 +83,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run_text(text: str) -> pytest.RunResult:
         pytester.makepyfile(test_toy="import pytest\n" + text)
-        return pytester.runpytest_inprocess("-p", "harness.runner.plugin")
+        return pytester.runpytest_inprocess("-p", "kfabric.runner.plugin")
 
     return run_text
 

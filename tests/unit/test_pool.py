@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BootError
-from harness.runner.bridge import abstract
-from harness.runner.pool import Guest, Slot
+from kfabric.errors import BootError
+from kfabric.runner.bridge import abstract
+from kfabric.runner.pool import Guest, Slot
 
 SECONDS = 30.0
 

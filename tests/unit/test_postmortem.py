@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SetupError, UsageError
-from harness.postmortem import command, show
-from harness.postmortem.show import Panic, Queue, Sleeper, Thread
+from kfabric.errors import SetupError, UsageError
+from kfabric.postmortem import command, show
+from kfabric.postmortem.show import Panic, Queue, Sleeper, Thread
 
 READER = Thread(41, "reader", "S", ("schedule", "kfi_waitq_sleep [kfabric]"))
 PANIC = Panic("6.1.1-debug", "Kernel panic - not syncing: no reason")

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from harness.probes.btf import BtfError, function_id, member_offset, struct_size
+from kfabric.probes.btf import BtfError, function_id, member_offset, struct_size
 
 STRINGS = b"\0int\0task_struct\0state\0pid\0tgid\0"
 INT, ARRAY, STRUCT, ENUM, FUNCTION, PROTOTYPE = 1, 3, 4, 6, 12, 13

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import names
-from harness.probes import bpf, compiled, program
-from harness.probes.compiled import Compiled, CompileError, Function, Map, Source, function_of
-from harness.probes.program import load
+from kfabric import names
+from kfabric.probes import bpf, compiled, program
+from kfabric.probes.compiled import Compiled, CompileError, Function, Map, Source, function_of
+from kfabric.probes.program import load
 
 SOURCE = Source(b"int on_wake(void) { return WHO; }", ("-O1",), ("WHO", "BASE"))
 RETURN = bytes.fromhex("9500000000000000")

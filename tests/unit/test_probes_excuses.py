@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from wait_scenes import MEMBER, PAST, QUEUE, SECOND, T1, T2, T3, US, Fields, Scene
 
-from harness.recording.records import Change, Context, FClass, ObjectRecord, Why
-from harness.verdict.kinds import Kind
+from kfabric.recording.records import Change, Context, FClass, ObjectRecord, Why
+from kfabric.verdict.kinds import Kind
 
 UNASKED: Fields = {"t_waking": 0, "t_running": 0}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from record_lines import load_lines
 
-from harness.report.export import report, write_json
-from harness.verdict.ledger import Ledger, build
-from harness.verdict.stats import Latency, latency, row
-from harness.verdict.verdict import judge
+from kfabric.report.export import report, write_json
+from kfabric.verdict.ledger import Ledger, build
+from kfabric.verdict.stats import Latency, latency, row
+from kfabric.verdict.verdict import judge
 
 DATA = Path(__file__).parents[1] / "data" / "traces"
 

@@ -21,7 +21,7 @@ from wait_scenes import (
     change_wait,
 )
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     Change,
     Context,
     FClass,
@@ -32,9 +32,9 @@ from harness.recording.records import (
     Why,
     count,
 )
-from harness.verdict.kinds import Kind, Outcome, Side
-from harness.verdict.ledger import build
-from harness.verdict.verdict import judge
+from kfabric.verdict.kinds import Kind, Outcome, Side
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import judge
 
 # Lost.
 

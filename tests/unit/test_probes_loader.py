@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probes.loader import ProbeError, context_flags, context_values, text_of
+from kfabric.probes.loader import ProbeError, context_flags, context_values, text_of
 
 OLD = b"""0000000000000000 A fixed_percpu_data
 000000000001fb98 A __preempt_count

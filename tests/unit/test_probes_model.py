@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from wait_model import Bug, Model
 
-from harness.recording.records import FClass
-from harness.verdict.ledger import build
-from harness.verdict.verdict import Kind, judge
+from kfabric.recording.records import FClass
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import Kind, judge
 
 RUNS = 120
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.probes import recorder as recorder_module
-from harness.probes.loader import Counters
-from harness.probes.recorder import Recorder
-from harness.recording.records import (
+from kfabric.probes import recorder as recorder_module
+from kfabric.probes.loader import Counters
+from kfabric.probes.recorder import Recorder
+from kfabric.recording.records import (
     Change,
     Losses,
     ObjectRecord,
@@ -23,8 +23,8 @@ from harness.recording.records import (
     WaitRecord,
     count,
 )
-from harness.verdict.ledger import build
-from harness.verdict.verdict import Outcome, Rules, judge
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import Outcome, Rules, judge
 
 CQ = 7
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from record_lines import dump_lines, load_lines
 
-from harness.recording import records
-from harness.recording.records import (
+from kfabric.recording import records
+from kfabric.recording.records import (
     EnderRecord,
     Losses,
     MarkRecord,
@@ -27,7 +27,7 @@ from harness.recording.records import (
     WakeRecord,
     from_guest,
 )
-from harness.verdict.ledger import build
+from kfabric.verdict.ledger import build
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (ROOT / "harness/probes/wakeups.bpf.c").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probes.ring import Ring
+from kfabric.probes.ring import Ring
 
 SIZE = mmap.PAGESIZE
 BUSY, DISCARDED = 1 << 31, 1 << 30

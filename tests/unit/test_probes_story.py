@@ -10,19 +10,19 @@ import pytest
 from queue_scenes import TIMEOUT, WAKER_2, Scene
 from record_lines import load_lines
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     MarkRecord,
     ObjectRecord,
     Recording,
     SignalRecord,
     StackRecord,
 )
-from harness.verdict import queues
-from harness.verdict.kinds import Finding, Kind
-from harness.verdict.ledger import Ledger, build
-from harness.verdict.moments import moments
-from harness.verdict.story import story, waits_of_finding
-from harness.verdict.verdict import judge
+from kfabric.verdict import queues
+from kfabric.verdict.kinds import Finding, Kind
+from kfabric.verdict.ledger import Ledger, build
+from kfabric.verdict.moments import moments
+from kfabric.verdict.story import story, waits_of_finding
+from kfabric.verdict.verdict import judge
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
 SLEEPER, WAKER = 1, 2

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from record_lines import load_lines
 
-from harness.recording.records import Context
-from harness.verdict.ledger import build
-from harness.verdict.verdict import Kind, Outcome, Rules, Side, Verdict, judge
+from kfabric.recording.records import Context
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import Kind, Outcome, Rules, Side, Verdict, judge
 
 TRACES = sorted((Path(__file__).parent.parent / "data" / "traces").glob("*.jsonl"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.docs import prose
+from kfabric.docs import prose
 
 
 @pytest.mark.parametrize(

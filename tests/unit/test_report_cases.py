@@ -11,16 +11,16 @@ import pytest
 from queue_scenes import OTHER, TIMEOUT, WAITER, WAITER_2, Scene
 from report_support import TRACES, plain, recording_of, saved
 
-from harness.recording.records import Context, WaitRecord
-from harness.report import load, matrix, picture, queue_table, webpage
-from harness.report.cases import Case, Cases
-from harness.report.markup import wrapped
-from harness.report.material import judged
-from harness.report.numbers import Numbers, Sums, merged
-from harness.report.words import counted
-from harness.verdict import queues
-from harness.verdict.kinds import Finding, Kind, Outcome
-from harness.verdict.ledger import Ledger, build
+from kfabric.recording.records import Context, WaitRecord
+from kfabric.report import load, matrix, picture, queue_table, webpage
+from kfabric.report.cases import Case, Cases
+from kfabric.report.markup import wrapped
+from kfabric.report.material import judged
+from kfabric.report.numbers import Numbers, Sums, merged
+from kfabric.report.words import counted
+from kfabric.verdict import queues
+from kfabric.verdict.kinds import Finding, Kind, Outcome
+from kfabric.verdict.ledger import Ledger, build
 
 
 def case_of(ledger: Ledger) -> tuple[Case, str]:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from report_support import TRACES, ledger_of
 
-from harness.recording.records import Recording, SignalRecord, WaitRecord
-from harness.report import chrome
-from harness.verdict.ledger import build
-from harness.verdict.verdict import judge
+from kfabric.recording.records import Recording, SignalRecord, WaitRecord
+from kfabric.report import chrome
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import judge
 
 
 def events_of(name: str) -> list[dict[str, Any]]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from report_support import TRACES, plain, recording_of
 
-from harness.recording.records import Recording, StackRecord
-from harness.report.folded import Folded, asleep_ns, function
-from harness.verdict.ledger import build
+from kfabric.recording.records import Recording, StackRecord
+from kfabric.report.folded import Folded, asleep_ns, function
+from kfabric.verdict.ledger import build
 
 LINE = "reader-2;ksys_read;pipe_read;schedule;--;__wake_up;pipe_write;ksoftirqd/1"
 

@@ -12,13 +12,13 @@ import pytest
 from queue_scenes import NAMES, QUEUE, TIMEOUT, WAITER_2, Scene
 from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
-from harness.commands import report as command
-from harness.errors import ExitStatus, KfabricError
-from harness.recording.records import Recording, count
-from harness.report import load, write_page
-from harness.report.markup import tag, text
-from harness.report.numbers import Sums
-from harness.report.words import duration
+from kfabric.commands import report as command
+from kfabric.errors import ExitStatus, KfabricError
+from kfabric.recording.records import Recording, count
+from kfabric.report import load, write_page
+from kfabric.report.markup import tag, text
+from kfabric.report.numbers import Sums
+from kfabric.report.words import duration
 
 VOID = frozenset(("meta", "input", "wbr"))
 

@@ -14,12 +14,12 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 from report_support import HOSTILE, TRACES, plain, recording_of, saved
 
-from harness.recording.records import Context, Recording, WaitRecord, WakeRecord
-from harness.report import perfetto
-from harness.report.protobuf import integer, text, varint
-from harness.report.source import open_source
-from harness.verdict.ledger import Ledger, Queue, build
-from harness.verdict.verdict import Finding, Kind, judge
+from kfabric.recording.records import Context, Recording, WaitRecord, WakeRecord
+from kfabric.report import perfetto
+from kfabric.report.protobuf import integer, text, varint
+from kfabric.report.source import open_source
+from kfabric.verdict.ledger import Ledger, Queue, build
+from kfabric.verdict.verdict import Finding, Kind, judge
 
 BEGIN, END, INSTANT = 1, 2, 3
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from report_support import TRACES, plain, recording_of, saved
 
-from harness.errors import ExitStatus
-from harness.recording import HEAD, RECORDS
-from harness.recording.records import RecordError, WaitRecord, pack
-from harness.report import NoRecordingError, load, source, write_all
-from harness.report.export import report
-from harness.report.source import open_source
-from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
-from harness.verdict.ledger import build
-from harness.verdict.verdict import judge
+from kfabric.errors import ExitStatus
+from kfabric.recording import HEAD, RECORDS
+from kfabric.recording.records import RecordError, WaitRecord, pack
+from kfabric.report import NoRecordingError, load, source, write_all
+from kfabric.report.export import report
+from kfabric.report.source import open_source
+from kfabric.verdict.kinds import Finding, Kind, Outcome, Verdict
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import judge
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)

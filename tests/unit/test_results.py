@@ -12,20 +12,20 @@ from typing import Self
 import pytest
 from rich.table import Table
 
-from harness.bench import figures, host
-from harness.commands import fuzz
-from harness.docs import results
-from harness.docs.results import Measurement
-from harness.errors import ExitStatus
-from harness.fuzz.session import Answer
-from harness.gallery import host as gallery
-from harness.gallery.check import Judged
-from harness.gallery.cut import Run
-from harness.mutants import catalogue, run
-from harness.mutants import command as mutants
-from harness.mutants.catalogue import Mutant, Outcome, Verdict
-from harness.verdict import kinds
-from harness.vm import prepare
+from kfabric.bench import figures, host
+from kfabric.commands import fuzz
+from kfabric.docs import results
+from kfabric.docs.results import Measurement
+from kfabric.errors import ExitStatus
+from kfabric.fuzz.session import Answer
+from kfabric.gallery import host as gallery
+from kfabric.gallery.check import Judged
+from kfabric.gallery.cut import Run
+from kfabric.mutants import catalogue, run
+from kfabric.mutants import command as mutants
+from kfabric.mutants.catalogue import Mutant, Outcome, Verdict
+from kfabric.verdict import kinds
+from kfabric.vm import prepare
 
 
 def test_a_measurement_replaces_its_own_section(tmp_path: Path) -> None:

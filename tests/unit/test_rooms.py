@@ -8,7 +8,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 
 import pytest
-from imports import HARNESS, ROOT, imported, loaded_by, modules, room
+from imports import HARNESS, PACKAGE, ROOT, imported, loaded_by, modules, room
 
 DOCUMENT = ROOT / "docs" / "architecture.md"
 # One row of the table of rooms: | `room` | text | `a` `b` | side |
@@ -19,11 +19,11 @@ HOST_ONLY = {"qemu", "rich", "xdist", "drgn", "gcovr", "perfetto"}
 GUEST_ONLY = {"bcc", "pyverbs"}
 # Modules of rooms on the host that run in the guest all the same.
 VISITORS = {
-    "harness.runner.plugin": "pytest loads it on both sides",
-    "harness.runner.bridge": "a script that imports nothing",
-    "harness.vm.agent": "process 1 of a guest",
-    "harness.vm.wire": "the frames that agent and host exchange",
-    "harness.vm.warmup": "runs in a guest before it is frozen",
+    "kfabric.runner.plugin": "pytest loads it on both sides",
+    "kfabric.runner.bridge": "a script that imports nothing",
+    "kfabric.vm.agent": "process 1 of a guest",
+    "kfabric.vm.wire": "the frames that agent and host exchange",
+    "kfabric.vm.warmup": "runs in a guest before it is frozen",
 }
 
 
@@ -41,14 +41,14 @@ def arrows() -> dict[tuple[str, str], list[str]]:
     for module, tree in trees.items():
         for name in imported(tree, trees):
             target = room(name)
-            if name.startswith(f"{HARNESS}.") and room(module) not in (target, HARNESS):
+            if name.startswith(f"{PACKAGE}.") and room(module) not in (target, PACKAGE):
                 found.setdefault((room(module), target), []).append(module)
     return found
 
 
 def test_every_room_is_in_the_document() -> None:
     """The table has one row for each folder and each loose module, and no other row."""
-    assert set(rooms()) == {room(module) for module in modules()} - {HARNESS}
+    assert set(rooms()) == {room(module) for module in modules()} - {PACKAGE}
 
 
 def test_rooms_import_what_the_document_allows() -> None:
@@ -111,6 +111,6 @@ def test_guest_imports_no_room_of_the_host() -> None:
 def test_an_import_in_a_function_is_an_arrow_and_loads_nothing() -> None:
     """What a function imports counts between rooms, and not for what an import loads."""
     trees = modules()
-    name = "harness.trace.command"
-    assert "harness.vm.options" in imported(trees[name], trees)
-    assert "harness.vm.options" not in imported(trees[name], trees, lazy=False)
+    name = "kfabric.trace.command"
+    assert "kfabric.vm.options" in imported(trees[name], trees)
+    assert "kfabric.vm.options" not in imported(trees[name], trees, lazy=False)

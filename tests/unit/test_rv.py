@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from record_lines import load_lines
 
-from harness.docs import rules
-from harness.recording.records import Recording, SignalRecord, WaitRecord
-from harness.rv import catalogue, events, files
-from harness.rv.automaton import Arrow, Automaton, Refusal
+from kfabric.docs import rules
+from kfabric.recording.records import Recording, SignalRecord, WaitRecord
+from kfabric.rv import catalogue, events, files
+from kfabric.rv.automaton import Arrow, Automaton, Refusal
 
 TOP = Path(__file__).parents[2]
 TRACES = TOP / "tests/data/traces"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from xdist.remote import Producer
 
-from harness.runner.schedule import Together
+from kfabric.runner.schedule import Together
 
 
 class Node:

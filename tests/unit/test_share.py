@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import share
-from harness.commands.share import Commit
-from harness.errors import SetupError
-from harness.gallery.entries import BY_NAME, KINDS
-from harness.mutants import catalogue
-from harness.vm import prepare
+from kfabric.commands import share
+from kfabric.commands.share import Commit
+from kfabric.errors import SetupError
+from kfabric.gallery.entries import BY_NAME, KINDS
+from kfabric.mutants import catalogue
+from kfabric.vm import prepare
 
 MUTANTS = catalogue.load(prepare.SOURCE)
 

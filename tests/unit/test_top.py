@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.top import command, guest, table
-from harness.top.objects import ObjectCounts, decode, order, parse
-from harness.trace.summary import percentile
+from kfabric.top import command, guest, table
+from kfabric.top.objects import ObjectCounts, decode, order, parse
+from kfabric.trace.summary import percentile
 
 LINES = """\
 domain id=2 parent=0 set=0 pid=812 comm=pingpong unexp_msg_cnt=0 completions=9 latency=0,0,4

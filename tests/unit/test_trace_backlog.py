@@ -6,8 +6,8 @@ from __future__ import annotations
 from queue_scenes import QUEUE, TIMEOUT, US, WAITER_2, Scene
 from wait_scenes import change_wait
 
-from harness.verdict.backlog import Backlog, End, Sleep, sleeps_of, wake_effects
-from harness.verdict.ledger import Queue, Wait
+from kfabric.verdict.backlog import Backlog, End, Sleep, sleeps_of, wake_effects
+from kfabric.verdict.ledger import Queue, Wait
 
 
 def queue_of(scene: Scene) -> Queue:

@@ -20,15 +20,15 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from harness import names, streams
-from harness.errors import SetupError, UsageError
-from harness.recording.records import Recording
-from harness.report.source import save
-from harness.trace import command, watch
-from harness.trace.bpf import mapped, ring_bytes
-from harness.trace.scope import Scope, add_scope_options, scope_of
-from harness.trace.summary import SUMMARY, Summary
-from harness.vm.userbuild import UserModuleError
+from kfabric import names, streams
+from kfabric.errors import SetupError, UsageError
+from kfabric.recording.records import Recording
+from kfabric.report.source import save
+from kfabric.trace import command, watch
+from kfabric.trace.bpf import mapped, ring_bytes
+from kfabric.trace.scope import Scope, add_scope_options, scope_of
+from kfabric.trace.summary import SUMMARY, Summary
+from kfabric.vm.userbuild import UserModuleError
 
 
 def parse(*words: str) -> Scope:

@@ -17,9 +17,9 @@ from queue_scenes import (
 )
 from wait_scenes import change_wait
 
-from harness.recording.records import Context
-from harness.verdict.kinds import Kind
-from harness.verdict.story import story
+from kfabric.recording.records import Context
+from kfabric.verdict.kinds import Kind
+from kfabric.verdict.story import story
 
 # Lost.
 

@@ -8,10 +8,10 @@ from errno import EDEADLK, ETIMEDOUT
 
 from lock_scenes import ANN, BOB, CARL, LOCK_A, LOCK_B, LOCK_C, STOP, LockScene
 
-from harness.recording.records import Ender, FClass
-from harness.verdict.kinds import Finding, Kind, Outcome
-from harness.verdict.queues import judge
-from harness.verdict.story import story
+from kfabric.recording.records import Ender, FClass
+from kfabric.verdict.kinds import Finding, Kind, Outcome
+from kfabric.verdict.queues import judge
+from kfabric.verdict.story import story
 
 
 def only(scene: LockScene, kind: Kind, waiter: int, ender: int) -> Finding:

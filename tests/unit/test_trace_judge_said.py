@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from queue_scenes import OTHER, TIMEOUT, WAITER, WAITER_2, Scene
 
-from harness.recording.records import MarkRecord
-from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
-from harness.verdict.queues import judge
+from kfabric.recording.records import MarkRecord
+from kfabric.verdict.kinds import Finding, Kind, Outcome, Verdict
+from kfabric.verdict.queues import judge
 
 
 def marked(scene: Scene, **calls: int) -> Verdict:

@@ -20,8 +20,8 @@ from queue_scenes import (
     silent,
 )
 
-from harness.verdict.kinds import Kind, Outcome
-from harness.verdict.queues import judge
+from kfabric.verdict.kinds import Kind, Outcome
+from kfabric.verdict.queues import judge
 
 # Spurious.
 

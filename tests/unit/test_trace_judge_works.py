@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from lock_scenes import MS, STOP
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     Context,
     Ender,
     EnderRecord,
@@ -17,9 +17,9 @@ from harness.recording.records import (
     WorkRecord,
     count,
 )
-from harness.verdict.kinds import Kind, Outcome, Verdict
-from harness.verdict.ledger import build
-from harness.verdict.queues import QueueRules, judge
+from kfabric.verdict.kinds import Kind, Outcome, Verdict
+from kfabric.verdict.ledger import build
+from kfabric.verdict.queues import QueueRules, judge
 
 ITEM, OTHER, QUEUE = 1, 2, 3
 NAMES = {1: "work item answer [m]", 2: "work item question [m]", 3: "RCU grace period"}

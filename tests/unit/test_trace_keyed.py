@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.trace.keyed import Key, futex_name, key_name, process_of_futex
+from kfabric.trace.keyed import Key, futex_name, key_name, process_of_futex
 
 WORD = 0xFFFFFFFFC0104008
 FOLIO = 0xFFFFEA0004A7D3C0

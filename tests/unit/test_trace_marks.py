@@ -17,9 +17,9 @@ from queue_scenes import (
     silent,
 )
 
-from harness.verdict.backlog import Backlog
-from harness.verdict.kinds import Finding, Kind
-from harness.verdict.story import story
+from kfabric.verdict.backlog import Backlog
+from kfabric.verdict.kinds import Finding, Kind
+from kfabric.verdict.story import story
 
 EITHER = "either it came before the store, or thread {} overlooked what was stored"
 

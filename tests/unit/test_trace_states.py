@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from queue_scenes import TIMEOUT, WAITER, WAITER_2, WAKER, WAKER_2, Scene, only
 
-from harness.verdict.kinds import Finding, Kind
+from kfabric.verdict.kinds import Finding, Kind
 
 INTERRUPTIBLE, UNINTERRUPTIBLE, NORMAL, KILLABLE = 1, 2, 3, 0x102
 

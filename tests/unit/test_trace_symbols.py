@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.trace.symbols import (
+from kfabric.trace.symbols import (
     History,
     Module,
     Symbols,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.recording.records import WaitRecord
-from harness.trace import table
-from harness.trace.summary import (
+from kfabric.recording.records import WaitRecord
+from kfabric.trace import table
+from kfabric.trace.summary import (
     Row,
     Stuck,
     Summary,

@@ -6,8 +6,8 @@ import ctypes.util
 import os
 from pathlib import Path
 
-from harness.recording.records import NO_STACK
-from harness.trace.userstacks import UserStacks
+from kfabric.recording.records import NO_STACK
+from kfabric.trace.userstacks import UserStacks
 
 
 def address_of(function: str) -> int:

@@ -11,13 +11,13 @@ import pytest
 from lock_scenes import ANN, BOB, LOCK_A, LockScene
 from queue_scenes import NAMES, QUEUE, TIMEOUT, US, WAITER_2, Scene
 
-from harness.guest import modules
-from harness.guest.wakeups import Block
-from harness.recording.records import WaitRecord, WakeRecord, pack
-from harness.trace import watchfile
-from harness.trace.blocks import ModuleBlock, Watch, Watches, Witness, judgeable
-from harness.trace.server import LOOK, EarlyWakes
-from harness.verdict.kinds import Kind, Verdict
+from kfabric.guest import modules
+from kfabric.guest.wakeups import Block
+from kfabric.recording.records import WaitRecord, WakeRecord, pack
+from kfabric.trace import watchfile
+from kfabric.trace.blocks import ModuleBlock, Watch, Watches, Witness, judgeable
+from kfabric.trace.server import LOOK, EarlyWakes
+from kfabric.verdict.kinds import Kind, Verdict
 
 WHAT = watchfile.watched(module="mod", event="mod_publish", take="mod_take")
 BEGIN, STOP = 10_000, 9_000_000

@@ -16,18 +16,19 @@ from typing import Any, cast
 
 import pytest
 
-from harness import names
-from harness.errors import BuildError, ExitStatus, GuestPanic, GuestSplat, ModuleLoadError
-from harness.guest import modules, worker
-from harness.guest import usermodule as guest_part
-from harness.guest.kmsg import Record
-from harness.guest.topology import Netdev, RdmaLink
-from harness.runner import testrun
-from harness.vm import kbuild, prepare, userbuild, usermodule
-from harness.vm.machine import Vm
-from harness.vm.spec import Variant
-from harness.vm.userbuild import UserModuleError
-from harness.vm.usermodule import UserModule
+from kfabric import names
+from kfabric.errors import BuildError, ExitStatus, GuestPanic, GuestSplat, ModuleLoadError
+from kfabric.guest import modules, worker
+from kfabric.guest import usermodule as guest_part
+from kfabric.guest.kmsg import Record
+from kfabric.guest.topology import Netdev, RdmaLink
+from kfabric.names import python_path
+from kfabric.runner import testrun
+from kfabric.vm import kbuild, prepare, userbuild, usermodule
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Variant
+from kfabric.vm.userbuild import UserModuleError
+from kfabric.vm.usermodule import UserModule
 
 LINK = RdmaLink("rxe0", Netdev("net0", 3, "198.18.3.1"))
 
@@ -549,9 +550,9 @@ def test_guest_takes_the_arguments_of_the_host_with_a_strict_configuration(
     """A project with --strict-config, as this checkout: a guest has no cache, but its option."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-config\n")
     (tmp_path / "test_it.py").write_text("def test_a(): ...\n")
-    argv = [sys.executable, "-m", "pytest", *worker.GUEST_ARGUMENTS, "-p", "harness.runner.plugin"]
+    argv = [sys.executable, "-m", "pytest", *worker.GUEST_ARGUMENTS, "-p", "kfabric.runner.plugin"]
     argv += ["-o", f"cache_dir={tmp_path}/cache", "--collect-only", "-q"]
-    env = {**os.environ, "PYTHONPATH": str(prepare.SOURCE)}
+    env = {**os.environ, "PYTHONPATH": python_path(prepare.SOURCE)}
     done = subprocess.run(
         argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
     )

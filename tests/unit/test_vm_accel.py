@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.vm import accel
-from harness.vm.spec import Accel, Image
-from harness.vm.versions import Stock, Version
+from kfabric.vm import accel
+from kfabric.vm.spec import Accel, Image
+from kfabric.vm.versions import Stock, Version
 
 VERSION = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
 IMAGE = Image("6.1.0-1-amd64", Path("/k"), Path("/i"), Path("/d"), VERSION)

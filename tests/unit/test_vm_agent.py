@@ -21,15 +21,15 @@ from typing import IO, Any, cast
 
 import pytest
 
-from harness import streams
-from harness.vm import client
-from harness.vm.client import AgentClient, RemoteJob, StreamEnd
-from harness.vm.wire import Kind, Start, pack
+from kfabric import streams
+from kfabric.vm import client
+from kfabric.vm.client import AgentClient, RemoteJob, StreamEnd
+from kfabric.vm.wire import Kind, Start, pack
 
 SECONDS = 20.0
 """Only ends a test that hangs."""
 SERVE = (
-    "import sys; from harness.vm.agent import Agent, Port; Agent(Port(int(sys.argv[1]))).serve()"
+    "import sys; from kfabric.vm.agent import Agent, Port; Agent(Port(int(sys.argv[1]))).serve()"
 )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.vm import argv as qemu
-from harness.vm.spec import Accel, Image, VmSpec
-from harness.vm.versions import Stock, Version
+from kfabric.vm import argv as qemu
+from kfabric.vm.spec import Accel, Image, VmSpec
+from kfabric.vm.versions import Stock, Version
 
 VERSION = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
 IMAGE = Image(

@@ -8,14 +8,14 @@ from typing import cast
 
 import pytest
 
-from harness.errors import BootError, SetupError
-from harness.vm import machine
-from harness.vm.argv import Disk
-from harness.vm.client import AgentClient
-from harness.vm.machine import BootStall, Vm
-from harness.vm.spec import Accel, Deadlines, Image, VmSpec
-from harness.vm.versions import Stock, Version
-from harness.vm.watchdog import Watchdog
+from kfabric.errors import BootError, SetupError
+from kfabric.vm import machine
+from kfabric.vm.argv import Disk
+from kfabric.vm.client import AgentClient
+from kfabric.vm.machine import BootStall, Vm
+from kfabric.vm.spec import Accel, Deadlines, Image, VmSpec
+from kfabric.vm.versions import Stock, Version
+from kfabric.vm.watchdog import Watchdog
 
 STOCK = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
 IMAGE = Image("6.1", Path("vmlinux"), Path("initrd"), Path("disk"), STOCK)

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from harness.vm import bytecode
-from harness.vm.headers import Headers
-from harness.vm.spec import Image
+from kfabric.vm import bytecode
+from kfabric.vm.headers import Headers
+from kfabric.vm.spec import Image
 
 
 class Busy(Headers):

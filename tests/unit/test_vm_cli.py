@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli, errors
-from harness.errors import ExitStatus, KfabricError
+from kfabric import cli, errors
+from kfabric.errors import ExitStatus, KfabricError
 
 ROOT = Path(__file__).resolve().parents[2]
 FAILURES = [
@@ -112,7 +112,7 @@ def test_shell_gets_the_words_that_fit(line: str, words: set[str], tmp_path: Pat
         "COMP_POINT": str(len(line)),
     }
     subprocess.run(
-        [sys.executable, "-m", "harness.cli"],
+        [sys.executable, "-m", "kfabric.cli"],
         env={**os.environ, **asked},
         stderr=subprocess.DEVNULL,
         cwd=ROOT,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import splats
+from kfabric import splats
 
 DATA = Path(__file__).parents[1] / "data/console"
 
@@ -234,7 +234,7 @@ def test_one_line_of_each_kind(kind: str, line: str, stamp: str) -> None:
     "line",
     [
         "kfabric: loading out-of-tree module taints kernel.",
-        # Only kmemleak's file has the details: harness.guest.memleak reads it.
+        # Only kmemleak's file has the details: kfabric.guest.memleak reads it.
         "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
         "kfabric: module verification failed: signature and/or required key missing",
         "NMI watchdog: Perf NMI watchdog permanently disabled",

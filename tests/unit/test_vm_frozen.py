@@ -12,15 +12,15 @@ from typing import cast
 
 import pytest
 
-from harness.errors import BootError, SetupError
-from harness.vm import frozen, machine
-from harness.vm.argv import Disk
-from harness.vm.client import AgentClient
-from harness.vm.frozen import FreezeError, Frozen
-from harness.vm.machine import Vm
-from harness.vm.qmp import QmpLink
-from harness.vm.spec import Accel, Image, VmSpec
-from harness.vm.versions import Stock, Version
+from kfabric.errors import BootError, SetupError
+from kfabric.vm import frozen, machine
+from kfabric.vm.argv import Disk
+from kfabric.vm.client import AgentClient
+from kfabric.vm.frozen import FreezeError, Frozen
+from kfabric.vm.machine import Vm
+from kfabric.vm.qmp import QmpLink
+from kfabric.vm.spec import Accel, Image, VmSpec
+from kfabric.vm.versions import Stock, Version
 
 STOCK = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
 

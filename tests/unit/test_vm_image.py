@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SetupError
-from harness.vm import apt, buildroot, cache, image, initrd, kernel
-from harness.vm.versions import Stock, Version
+from kfabric.errors import SetupError
+from kfabric.vm import apt, buildroot, cache, image, initrd, kernel
+from kfabric.vm.versions import Stock, Version
 
 VERSION = Version("stock", apt.SUITE, Stock("linux-image-amd64", apt.SUITE))
 

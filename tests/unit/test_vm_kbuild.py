@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BuildError, SetupError
-from harness.guest.waiting import wait_until
-from harness.vm import cache, kbuild, tools
-from harness.vm.headers import Headers
-from harness.vm.spec import Image, Variant
-from harness.vm.versions import Stock, Version
+from kfabric.errors import BuildError, SetupError
+from kfabric.guest.waiting import wait_until
+from kfabric.vm import cache, kbuild, tools
+from kfabric.vm.headers import Headers
+from kfabric.vm.spec import Image, Variant
+from kfabric.vm.versions import Stock, Version
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BuildError, SetupError
-from harness.vm import kconfig, kernelbuild, steps, tools
-from harness.vm.kernelbuild import Recipe
+from kfabric.errors import BuildError, SetupError
+from kfabric.vm import kconfig, kernelbuild, steps, tools
+from kfabric.vm.kernelbuild import Recipe
 
 TOP = Path(__file__).parents[2]
 OPTIONS = {"CONFIG_KASAN": "y", "CONFIG_TUN": "m", "CONFIG_SWAP": "n", "CONFIG_NR_CPUS": "8"}

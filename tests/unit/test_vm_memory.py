@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.vm import memory
+from kfabric.vm import memory
 
 
 @pytest.mark.parametrize(

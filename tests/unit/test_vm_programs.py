@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import names
-from harness.vm import programs
+from kfabric import names
+from kfabric.vm import programs
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.guest.waiting import wait_until
-from harness.vm.qmp import QmpLink
+from kfabric.guest.waiting import wait_until
+from kfabric.vm.qmp import QmpLink
 
 SECONDS = 20.0
 GREETING = {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}}, "capabilities": []}}

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus, SetupError
-from harness.guest import waiting
-from harness.vm import apt, prepare, supply, versions
-from harness.vm.headers import Headers
-from harness.vm.spec import SLOW, VmSpec
-from harness.vm.versions import Built, Stock, UnknownKernel, Version
+from kfabric.errors import ExitStatus, SetupError
+from kfabric.guest import waiting
+from kfabric.vm import apt, prepare, supply, versions
+from kfabric.vm.headers import Headers
+from kfabric.vm.spec import SLOW, VmSpec
+from kfabric.vm.versions import Built, Stock, UnknownKernel, Version
 
 TEXT = """
 default = "old"

@@ -12,9 +12,9 @@ from typing import cast
 
 import pytest
 
-from harness.vm import kdump, vmcore
-from harness.vm.qmp import QmpLink
-from harness.vm.vmcore import About, Dump
+from kfabric.vm import kdump, vmcore
+from kfabric.vm.qmp import QmpLink
+from kfabric.vm.vmcore import About, Dump
 
 ABOUT = About("6.1.1-debug", ["/modules"])
 MIB = 1 << 20

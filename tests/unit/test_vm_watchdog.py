@@ -6,8 +6,8 @@ from __future__ import annotations
 import socket
 from typing import cast
 
-from harness.errors import GuestError, GuestHang
-from harness.vm.watchdog import Watchdog
+from kfabric.errors import GuestError, GuestHang
+from kfabric.vm.watchdog import Watchdog
 
 VERDICT = GuestHang("no heartbeat")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.vm.wire import MAX_PAYLOAD, Decoder, Frame, Kind, encode, pack
+from kfabric.vm.wire import MAX_PAYLOAD, Decoder, Frame, Kind, encode, pack
 
 frames = st.builds(Frame, st.sampled_from(Kind), st.integers(0, 2**32 - 1), st.binary(max_size=300))
 

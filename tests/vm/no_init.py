@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.vm import accel, prepare
-from harness.vm.machine import Vm
-from harness.vm.spec import VmSpec
+from kfabric.vm import accel, prepare
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import VmSpec
 
 
 @pytest.hookimpl

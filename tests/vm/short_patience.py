@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.runner import testvm
-from harness.vm.machine import Vm
-from harness.vm.spec import Deadlines
+from kfabric.runner import testvm
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import Deadlines
 
 
 @pytest.hookimpl

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.guest.waiting import wait_until
+from kfabric.guest.waiting import wait_until
 
 NAME = "other"
 PACKAGES = ("openssh-server", "libwrap0")

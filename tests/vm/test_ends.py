@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.errors import ExitStatus
+from kfabric.guest.waiting import Deadline, wait_until
+from kfabric.names import python_path
 
 ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("ending_toys.py")
@@ -47,9 +48,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def begin(*tests: str, **environment: str) -> subprocess.Popen[str]:
         # A shell that starts us in the background has SIGINT ignored, which is inherited.
         argv = ["env", "--default-signal=INT", sys.executable, "-m", "pytest"]
-        argv += ["-p", "harness.runner.plugin", "--kfabric-vms=1", f"--kfabric-dir={tmp_path}"]
+        argv += ["-p", "kfabric.runner.plugin", "--kfabric-vms=1", f"--kfabric-dir={tmp_path}"]
         argv += [f"--junitxml={tmp_path}/junit.xml", *(f"{TOYS}::{test}" for test in tests)]
-        env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        env = {**os.environ, "PYTHONPATH": python_path(ROOT), **environment}
         pipe, out = subprocess.PIPE, subprocess.STDOUT
         runs.append(
             subprocess.Popen(

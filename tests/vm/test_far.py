@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus
+from kfabric.errors import ExitStatus
+from kfabric.names import python_path
 from tests.vm import sshd
 
 ROOT = Path(__file__).parents[2]
@@ -38,11 +39,11 @@ def run(directory: Path, *arguments: str) -> tuple[int, str, list[ElementTree.El
         "-m",
         "pytest",
         "-p",
-        "harness.runner.plugin",
+        "kfabric.runner.plugin",
         f"--kfabric-dir={directory}",
     ]
     argv += [f"--junitxml={directory}/junit.xml", *arguments, str(TOYS)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
     done = subprocess.run(
         argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.vm import accel, frozen, machine, prepare
-from harness.vm import argv as qemu
-from harness.vm.frozen import Frozen
-from harness.vm.machine import Vm
-from harness.vm.spec import VmSpec
+from kfabric.vm import accel, frozen, machine, prepare
+from kfabric.vm import argv as qemu
+from kfabric.vm.frozen import Frozen
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import VmSpec
 
 # A kind of guest that only these tests use.
 KIND = VmSpec(cmdline=("kfabric.test=frozen",))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus
+from kfabric.errors import ExitStatus
+from kfabric.names import python_path
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 400.0
@@ -21,10 +22,10 @@ each_kind = pytest.mark.parametrize("options", [(), ("--kfabric",)], ids=["plain
 def kfabric(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a directory."""
     done = subprocess.run(
-        [sys.executable, "-m", "harness.cli", *words],
+        [sys.executable, "-m", "kfabric.cli", *words],
         check=False,
         cwd=place,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.trace.summary import SUMMARY, Summary, decode
-from harness.vm import accel, prepare
-from harness.vm.machine import Vm
-from harness.vm.spec import VmSpec
+from kfabric.trace.summary import SUMMARY, Summary, decode
+from kfabric.vm import accel, prepare
+from kfabric.vm.machine import Vm
+from kfabric.vm.spec import VmSpec
 
 SECONDS = 240.0
 COMPILED, LOADED = "compile and load", "load"
@@ -38,7 +38,7 @@ def trace(programs: Path, tmp_path: Path) -> Trace:
         vm = Vm(VmSpec(name=name), image, choice, tmp_path / name, prepare.SOURCE)
         with vm:
             place = vm.out / "trace"
-            argv = ["python3", "-m", "harness.trace.guest", f"--output={place}", *options]
+            argv = ["python3", "-m", "kfabric.trace.guest", f"--output={place}", *options]
             done = vm.run([*argv, "--", "ls", "/"], timeout=SECONDS)
             assert done.rc == 0, done.err
             summary = decode(json.loads((place / SUMMARY).read_text()))

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.errors import ExitStatus
+from kfabric.errors import ExitStatus
 
 ROOT = Path(__file__).parents[2]
-RUN = [sys.executable, "-m", "harness.cli", "run"]
+RUN = [sys.executable, "-m", "kfabric.cli", "run"]
 SECONDS = 240.0
 
 

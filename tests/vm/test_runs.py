@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus
+from kfabric.errors import ExitStatus
+from kfabric.names import python_path
 
 ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("toys.py")
@@ -54,10 +55,14 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run the toys in guests, one guest at a time."""
     directory = tmp_path_factory.mktemp("guests")
-    argv = [sys.executable, "-m", "pytest", "-p", "harness.runner.plugin", "--kfabric-vms=1"]
+    argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "--kfabric-vms=1"]
     argv += [f"--kfabric-dir={directory}", f"--junitxml={directory}/junit.xml"]
     argv += [f"--ktap={directory}/test.ktap", str(TOYS)]
-    env = {**os.environ, "PYTEST_PLUGINS": "tests.vm.short_patience", "PYTHONPATH": str(ROOT)}
+    env = {
+        **os.environ,
+        "PYTEST_PLUGINS": "tests.vm.short_patience",
+        "PYTHONPATH": python_path(ROOT),
+    }
     done = subprocess.run(
         argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
     )

@@ -25,7 +25,7 @@ class Terminal:
     def __init__(self, *argv: str) -> None:
         """Start it."""
         self._ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "harness.cli", *argv]
+        command = [sys.executable, "-m", "kfabric.cli", *argv]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         )

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus
+from kfabric.errors import ExitStatus
+from kfabric.names import python_path
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/pingpong_ulp"
@@ -36,7 +37,7 @@ def played(wait_until):
 
 def test_game_of_the_command_line(module):
     """It was loaded with its parameters before any test, on the existing link."""
-    from harness.guest.waiting import wait_until
+    from kfabric.guest.waiting import wait_until
 
     assert module.loaded == ("pingpong_ulp",)
     text = played(wait_until)
@@ -46,7 +47,7 @@ def test_game_of_the_command_line(module):
 
 def test_another_game_beside_our_fixtures(module, verbs, mock):
     """A test may load it again, and use the project's fixtures."""
-    from harness.guest.waiting import wait_until
+    from kfabric.guest.waiting import wait_until
 
     module.unload()
     module.load(addr=verbs.address, count=3)
@@ -88,11 +89,11 @@ def run(tmp_path: Path) -> Callable[..., Run]:
         assert old in text
         (directory / file).write_text(text.replace(old, new, 1) if old else text)
         report = tmp_path / "junit.xml"
-        argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1"]
+        argv = [sys.executable, "-m", "kfabric.cli", "test", "--vms=1"]
         argv += [f"--kfabric-dir={tmp_path}/guests", f"--junitxml={report}", "--module=mod"]
         argv += ["--module-param=addr={address}", "--module-param=pingpong_ulp.count=31"]
         argv += [*options, "--"]
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
         done = subprocess.run(
             [*argv, tests],
             check=False,
@@ -214,12 +215,12 @@ def probe(tmp_path: Path) -> Callable[..., Run]:
 
     def probe_it(*words: str) -> Run:
         report = tmp_path / "junit.xml"
-        argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1", f"--junitxml={report}"]
+        argv = [sys.executable, "-m", "kfabric.cli", "test", "--vms=1", f"--junitxml={report}"]
         done = subprocess.run(
             [*argv, f"--kfabric-dir={tmp_path}/guests", *words, "--", "test_ifb.py"],
             check=False,
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": python_path(ROOT)},
             capture_output=True,
             text=True,
             timeout=RUN_SECONDS,

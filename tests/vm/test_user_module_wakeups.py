@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus
+from kfabric.errors import ExitStatus
+from kfabric.names import python_path
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 400.0
@@ -91,7 +92,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest.waiting import wait_until
+from kfabric.guest.waiting import wait_until
 
 BELT = Path("/sys/module/belt/parameters")
 
@@ -157,13 +158,13 @@ def run(place: Path, watch: str) -> tuple[subprocess.CompletedProcess[str], dict
     (directory / "wakeups.toml").write_text(watch)
     (directory / "tests/test_belt.py").write_text(TESTS)
     report = place / "junit.xml"
-    argv = [sys.executable, "-m", "harness.cli", "test", "--vms=1", "--verify-wakeups"]
+    argv = [sys.executable, "-m", "kfabric.cli", "test", "--vms=1", "--verify-wakeups"]
     argv += [f"--kfabric-dir={place}/guests", f"--junitxml={report}", "--module=belt"]
     done = subprocess.run(
         [*argv, "--", "belt/tests"],
         check=False,
         cwd=directory.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,

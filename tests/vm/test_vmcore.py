@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus, GuestPanic
-from harness.guest.waiting import Deadline, wait_until
-from harness.runner import testvm
-from harness.vm import vmcore
-from harness.vm.machine import Vm
+from kfabric.errors import ExitStatus, GuestPanic
+from kfabric.guest.waiting import Deadline, wait_until
+from kfabric.names import python_path
+from kfabric.runner import testvm
+from kfabric.vm import vmcore
+from kfabric.vm.machine import Vm
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 400.0
@@ -29,8 +30,8 @@ LAST = "Kernel Offset: "  # the last words of a panic that reboots
 
 def test_panic_leaves_the_memory_beside_the_console() -> None:
     """As a dump in kdump's format, with the kernel's release; the user gets a message."""
-    argv = [sys.executable, "-m", "harness.cli", "run", "--vmcore", "--", "sh", "-c", CRASH]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "kfabric.cli", "run", "--vmcore", "--", "sh", "-c", CRASH]
+    env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
     done = subprocess.run(
         argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
     )

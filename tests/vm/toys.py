@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest import modules, topology
-from harness.guest.modules import ModuleError
+from kfabric.guest import modules, topology
+from kfabric.guest.modules import ModuleError
 
 KEPT = contextlib.ExitStack()
 MARK = Path("/run/leaky")

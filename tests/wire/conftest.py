@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from harness.runner.nodes import Node, Wire
+from kfabric.runner.nodes import Node, Wire
 from tests.wire.wire_support import Pair, state
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.guest import topology
-from harness.guest.waiting import wait_until
+from kfabric.guest import topology
+from kfabric.guest.waiting import wait_until
 
 #: Seconds for what a machine that is up does by itself.
 REACH_SECONDS = 60.0

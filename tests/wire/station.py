@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import kfabric_py as kp
-from harness.guest import modules, nodewatch, sleeping, topology
-from harness.guest.waiting import wait_until
+from kfabric.guest import modules, nodewatch, sleeping, topology
+from kfabric.guest.waiting import wait_until
 from tests.guest.support.guest_support import LIMIT, Side, open_side
 from tests.wire import remote
 

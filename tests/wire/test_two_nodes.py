@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.runner.nodes import Node
+from kfabric.runner.nodes import Node
 from tests.wire.wire_support import Pair
 
 

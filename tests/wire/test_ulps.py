@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.runner.nodes import Node
+from kfabric.runner.nodes import Node
 from tests.wire.wire_support import Remote, on_both
 
 COUNT = 211

@@ -7,7 +7,7 @@ import contextlib
 import select
 from pathlib import Path
 
-from harness.guest import modules, topology
+from kfabric.guest import modules, topology
 from tests.wire import remote
 
 #: Seconds for a whole game.

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.errors import KfabricError
-from harness.runner.nodes import Node
+from kfabric.errors import KfabricError
+from kfabric.runner.nodes import Node
 
 #: Seconds for one call, however busy the machine is; longer than any wait in a guest.
 ANSWER_SECONDS = 120.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.guest.topology import RdmaLink
-from harness.guest.usermodule import UserModule
-from harness.guest.waiting import wait_until
+from kfabric.guest.topology import RdmaLink
+from kfabric.guest.usermodule import UserModule
+from kfabric.guest.waiting import wait_until
 
 RESULT = Path("/sys/module/pingpong_ulp/parameters/result")
 

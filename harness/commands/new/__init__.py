@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import ExitStatus, KfabricError
-from harness.terminal.arguments import Parser
-from harness.vm import prepare
+from kfabric.errors import ExitStatus, KfabricError
+from kfabric.terminal.arguments import Parser
+from kfabric.vm import prepare
 
 TEMPLATES = Path(__file__).parent
 COMMON = "common"

@@ -22,9 +22,9 @@ from side_support import Sleeper, code
 from verbs_support import Net
 
 import kfabric_py as kp
-from harness.guest import topology
-from harness.guest.sleeping import WAIT_POINT
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import topology
+from kfabric.guest.sleeping import WAIT_POINT
+from kfabric.guest.waiting import Deadline, wait_until
 
 #: Seconds after which an event that nobody expects is said not to come. One that is
 #: expected is waited for as long as it takes, so this is no criterion.

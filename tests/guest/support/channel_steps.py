@@ -16,7 +16,7 @@ from itertools import permutations
 from channel_sides import NOTHING, Queue, Side
 from side_support import Sleeper, outcomes
 
-from harness.docs.channels import ANSWERING, SILENT
+from kfabric.docs.channels import ANSWERING, SILENT
 
 
 class Player:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import uapi_support as raw
 
-from harness.guest import modules as guest_modules
+from kfabric.guest import modules as guest_modules
 from kfabric_py import _uapi
 
 FAILSLAB = Path("/sys/kernel/debug/kfi_failslab")

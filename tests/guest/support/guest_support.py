@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar, cast
 import pytest
 
 import kfabric_py as kp
-from harness.guest import holds, sleeping
-from harness.guest.holds import Hold
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import holds, sleeping
+from kfabric.guest.holds import Hold
+from kfabric.guest.waiting import Deadline, wait_until
 
 T = TypeVar("T")
 

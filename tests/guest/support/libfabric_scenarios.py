@@ -15,7 +15,7 @@ from functools import partial
 from libfabric_sides import Side, attempt, sleeper, timed
 from side_support import SLEEPS_ON, Sleeper, outcomes
 
-from harness.guest.sleeping import ThreadGone
+from kfabric.guest.sleeping import ThreadGone
 
 #: A short timeout in milliseconds, of a wait that is to time out.
 SHORT = 100

@@ -20,8 +20,8 @@ from guest_support import LIMIT, Mock
 from side_support import Sleeper, code
 
 import kfabric_py as kp
-from harness.guest import sleeping
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import Deadline, wait_until
 from kfabric_py import _uapi
 from kfabric_py._call import deadline_after
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from verbs_support import REMOTE, Net, Peer
 
 import kfabric_py as kp
-from harness.guest import topology
+from kfabric.guest import topology
 from kfabric_py.memory import Local
 
 SENT = kp.CqFlags.MSG | kp.CqFlags.SEND

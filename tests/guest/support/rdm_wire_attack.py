@@ -16,8 +16,8 @@ from rdm_wire_cm import Broken, Refused
 from rdm_wire_format import PEER_CONNS
 
 import kfabric_py as kp
-from harness.guest import topology
-from harness.guest.waiting import DeadlineExpired
+from kfabric.guest import topology
+from kfabric.guest.waiting import DeadlineExpired
 from kfabric_py.memory import Local
 
 if TYPE_CHECKING:

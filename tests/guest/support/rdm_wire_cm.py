@@ -16,7 +16,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from harness.guest import modules as guest_modules
+from kfabric.guest import modules as guest_modules
 
 DEVICE = "/dev/infiniband/rdma_cm"
 PS_TCP, RC = 0x0106, 2

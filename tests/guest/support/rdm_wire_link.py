@@ -22,8 +22,8 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 from rdm_wire_cm import Broken, Channel, Event, Kind, Refused
 from rdm_wire_format import EAGER, HEADER, PORT, READS, RECEIVES, Hello, Segment
 
-from harness.guest.topology import RdmaLink
-from harness.guest.waiting import Deadline, DeadlineExpired
+from kfabric.guest.topology import RdmaLink
+from kfabric.guest.waiting import Deadline, DeadlineExpired
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from guest_support import LIMIT
 
-from harness.guest import sleeping
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import sleeping
+from kfabric.guest.waiting import Deadline, wait_until
 from kfabric_py.errors import error_name
 
 SLEEPS_ON = "sleeps on"

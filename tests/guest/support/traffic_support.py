@@ -19,7 +19,7 @@ from pathlib import Path
 from guest_support import LIMIT, Call, Child, Side, connected_sides, rdm_sides
 
 import kfabric_py as kp
-from harness.guest.waiting import wait_until
+from kfabric.guest.waiting import wait_until
 
 #: Messages under way at a time, each in a slot of its own of the buffer.
 WINDOW = 8

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.fuzz.calls import CALLS
-from harness.fuzz.calls import HANDLES as HANDLES
+from kfabric.fuzz.calls import CALLS
+from kfabric.fuzz.calls import HANDLES as HANDLES
 from kfabric_py import _uapi
 
 PAGE = mmap.PAGESIZE

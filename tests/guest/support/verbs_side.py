@@ -25,8 +25,8 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 from side_support import code
 
-from harness.guest import topology
-from harness.guest.rc_pingpong import gid_index
+from kfabric.guest import topology
+from kfabric.guest.rc_pingpong import gid_index
 
 _pointer = ctypes.c_void_p
 _lib = ctypes.CDLL("libibverbs.so.1", use_errno=True)

@@ -11,9 +11,9 @@ import pytest
 from guest_support import LIMIT
 
 import kfabric_py as kp
-from harness.guest import topology
-from harness.guest.rdma_nl import RdmaNetlink
-from harness.guest.waiting import wait_until
+from kfabric.guest import topology
+from kfabric.guest.rdma_nl import RdmaNetlink
+from kfabric.guest.waiting import wait_until
 from kfabric_py.memory import Local
 
 #: Flags of completion entries.

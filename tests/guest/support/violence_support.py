@@ -17,9 +17,9 @@ from guest_support import LIMIT, Child
 from traffic_support import GONE, SIDES, Stream, Worker
 
 import kfabric_py as kp
-from harness.guest import modules as guest_modules
-from harness.guest import topology
-from harness.guest.waiting import Deadline, wait_until
+from kfabric.guest import modules as guest_modules
+from kfabric.guest import topology
+from kfabric.guest.waiting import Deadline, wait_until
 
 SECOND_CPU = Path("/sys/devices/system/cpu/cpu1/online")
 #: Modules that messages over an RDMA link keep busy.

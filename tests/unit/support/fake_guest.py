@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import splats
-from harness.errors import BootError, GuestLost, GuestPanic
-from harness.runner.pool import Finished
+from kfabric import splats
+from kfabric.errors import BootError, GuestLost, GuestPanic
+from kfabric.runner.pool import Finished
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 HARNESS = "harness"
+PACKAGE = "kfabric"
 
 
 def modules() -> dict[str, ast.Module]:
     """The syntax tree of each module of harness/, by its dotted name."""
     found = {}
     for path in sorted((ROOT / HARNESS).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        parts = path.relative_to(ROOT / HARNESS).with_suffix("").parts
+        name = ".".join([PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)])
         found[name] = ast.parse(path.read_text(encoding="utf-8"))
     return found
 

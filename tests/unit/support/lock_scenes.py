@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from errno import EINTR
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     Ender,
     EnderRecord,
     FClass,
@@ -14,9 +14,9 @@ from harness.recording.records import (
     SignalRecord,
     WaitRecord,
 )
-from harness.verdict import ledger
-from harness.verdict.kinds import Verdict
-from harness.verdict.queues import QueueRules, judge
+from kfabric.verdict import ledger
+from kfabric.verdict.kinds import Verdict
+from kfabric.verdict.queues import QueueRules, judge
 
 LOCK_A, LOCK_B, LOCK_C = 1, 2, 3
 ANN, BOB, CARL = 11, 12, 13

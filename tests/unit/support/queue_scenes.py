@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     Context,
     FClass,
     Mark,
@@ -17,9 +17,9 @@ from harness.recording.records import (
     WaitRecord,
     WakeRecord,
 )
-from harness.verdict import ledger
-from harness.verdict.kinds import Finding, Kind, Outcome, Verdict
-from harness.verdict.queues import QueueRules, judge
+from kfabric.verdict import ledger
+from kfabric.verdict.kinds import Finding, Kind, Outcome, Verdict
+from kfabric.verdict.queues import QueueRules, judge
 
 QUEUE, OTHER = 1, 2
 WAITER, WAITER_2, WAITER_3, WAKER, WAKER_2 = 11, 12, 13, 21, 22

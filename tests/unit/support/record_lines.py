@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     CLASSES,
     Record,
     RecordError,

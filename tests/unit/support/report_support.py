@@ -7,8 +7,8 @@ from pathlib import Path
 
 from record_lines import load_lines
 
-from harness.recording import RECORDS
-from harness.recording.records import (
+from kfabric.recording import RECORDS
+from kfabric.recording.records import (
     Context,
     FClass,
     Recording,
@@ -18,8 +18,8 @@ from harness.recording.records import (
     count,
     pack,
 )
-from harness.report import source
-from harness.verdict.ledger import Ledger, build
+from kfabric.report import source
+from kfabric.verdict.ledger import Ledger, build
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 TRACES = sorted(DATA.glob("*.jsonl"))

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from random import Random
 from typing import Any
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     EXCLUSIVE,
     Context,
     FClass,

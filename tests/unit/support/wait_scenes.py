@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
-from harness.recording.records import (
+from kfabric.recording.records import (
     EXCLUSIVE,
     Context,
     FClass,
@@ -19,8 +19,8 @@ from harness.recording.records import (
     Why,
     count,
 )
-from harness.verdict.ledger import build
-from harness.verdict.verdict import Kind, Rules, Verdict, judge
+from kfabric.verdict.ledger import build
+from kfabric.verdict.verdict import Kind, Rules, Verdict, judge
 
 QUEUE, MEMBER = 20, 21
 T1, T2, T3, SOFTIRQ = 101, 102, 103, 7
