@@ -276,7 +276,7 @@ def test_new_init_or_agent_makes_a_new_initrd(early: Path, tmp_path: Path, chang
 def test_agent_is_in_the_initrd(early: Path, tmp_path: Path) -> None:
     """After its parent directories, which the kernel does not create."""
     archive = initrd.ensure(early, tmp_path / "init", tmp_path / "harness").read_bytes()
-    paths = ["kfabric", "kfabric/harness", "kfabric/harness/vm", "kfabric/harness/vm/agent.py"]
+    paths = ["kfabric", "kfabric/kfabric", "kfabric/kfabric/vm", "kfabric/kfabric/vm/agent.py"]
     places = [archive.index(f"{path}\0".encode()) for path in paths]
     assert places == sorted(places)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfabric.vm.wire import MAX_PAYLOAD, Decoder, Frame, Kind, encode, pack
@@ -12,6 +12,7 @@ from kfabric.vm.wire import MAX_PAYLOAD, Decoder, Frame, Kind, encode, pack
 frames = st.builds(Frame, st.sampled_from(Kind), st.integers(0, 2**32 - 1), st.binary(max_size=300))
 
 
+@settings(deadline=None)  # a busy host is no fault
 @given(st.lists(frames, max_size=8), st.integers(1, 40))
 def test_frames_come_out_as_they_went_in(sent: list[Frame], step: int) -> None:
     stream = b"".join(map(encode, sent))
