@@ -2,11 +2,13 @@
 #
 # make demo            set up, boot a guest, prove 4 x 997 wake-ups over rxe
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
-# make test            run all tests; ARGS="-k poll" goes to pytest
+# make test            the unit tests and the core ones in guests, in ten minutes;
+#                      ARGS="-k poll" runs what it says instead, with pytest's options
+# make test-all        run all tests; ARGS goes to pytest
 # make test-matrix     the tests in guests on each stock kernel, and a table of them
 # make test-wire       two guests on one wire: a dead peer, a pulled cable, loss and delay
 # make soak HOURS=2    everything at once, for long: kills, stops, removals, a CPU that goes
-# make test-browser    the reports and traces, in a real browser (part of make test)
+# make test-browser    the reports and traces, in a real browser (part of make test-all)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make test-debug      the guests' tests on kernels with KASAN, lockdep and more; several hours
 # make mutants         break the modules in small ways; the tests must notice
@@ -25,7 +27,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check docs modules shell clean
+.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check docs modules shell clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -42,6 +44,9 @@ demo: setup
 	@$(KFABRIC) demo $(if $(FAULT),--fault $(FAULT)) $(ARGS)
 
 test: setup
+	@$(KFABRIC) test $(or $(ARGS),--quick)
+
+test-all: setup
 	@$(KFABRIC) test $(ARGS)
 
 test-matrix: setup

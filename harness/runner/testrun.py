@@ -97,6 +97,8 @@ class Part:
     """Processes on the host; 0: pytest itself."""
     far: tuple[str, ...] = ()
     """execnet's specifications of more guests, on other machines."""
+    mark: str = ""
+    """Run only the tests with this mark."""
 
     @property
     def boots(self) -> bool:
@@ -117,6 +119,7 @@ class Part:
         argv += [f"--kfabric-tx={spec}" for spec in self.far]
         argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.name == "guest" else []
         argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
+        argv += ["-m", self.mark] if self.mark else []
         return [*argv, *options, *self.paths]
 
 
@@ -124,6 +127,8 @@ def main(argv: Sequence[str]) -> int:
     """Run the tests; returns the worst status of the parts."""
     args, rest = _parse(argv)
     paths, options = split(rest)
+    if args.quick and (paths or args.matrix or args.module or args.modprobe):
+        raise UsageError("--quick chooses the tests itself", "leave it out to name others")
     tested = usermodule.of(args, map(_file, paths))
     if tested:
         # pytest runs in another directory.
@@ -144,7 +149,8 @@ def main(argv: Sequence[str]) -> int:
     if args.results:
         os.environ[names.RESULTS] = shlex.join(["kfabric", *command])
     runs = Runs([*options, *ours], kernels, tested)
-    for part in parts(paths, args.vms, args.tx):
+    chosen = quick(args.vms, args.tx) if args.quick else parts(paths, args.vms, args.tx)
+    for part in chosen:
         runs.all(part)
         if pytest.ExitCode.USAGE_ERROR in runs.codes:
             break  # the other parts have the same options
@@ -286,6 +292,11 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         "--verify-wakeups, the wake-ups of each test in a guest are checked as well.",
     )
     usermodule.add_options(parser)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="only the unit tests, and in guests those marked core: ten minutes with the set-up",
+    )
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms",
@@ -340,6 +351,14 @@ def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Pa
         else Part(name, tuple(files), 0, workers)
         for name, files in chosen.items()
         if files
+    ]
+
+
+def quick(guests: int, far: Sequence[str] = ()) -> list[Part]:
+    """The parts that tell most in ten minutes: the unit tests, and the core of those in guests."""
+    return [
+        Part("unit", (str(UNIT),), workers=WORKERS),
+        Part("guest", (str(GUEST),), guests, far=tuple(far), mark="core"),
     ]
 
 

@@ -107,6 +107,7 @@ TOP: list[Case] = [
 TEST: list[Case] = [
     (["nonexistent.py"], USAGE, "no such test: nonexistent.py; not in "),
     (["nonexistent"], USAGE, "no such test: nonexistent"),
+    (["--quick", "{dir}/test_there.py"], USAGE, "wrong usage: --quick chooses the tests itself"),
     (["tests/unit/test_fuz.py"], USAGE, "did you mean test_fuzz?"),
     (["-x", "nonexistent"], USAGE, "no such test: nonexistent"),
     (["--tb=short", "nonexistent"], USAGE, "no such test: nonexistent"),

@@ -298,3 +298,12 @@ def test_one_unknown_kernel_ends_it_before_anything_runs(reports, monkeypatch) -
     monkeypatch.setattr(testrun, "_run", lambda *_: pytest.fail("something ran"))
     with pytest.raises(KfabricError, match=r"6\.66"):
         testrun.main(["--kernel", "6.12", "--kernel", "6.66", str(GUEST)])
+
+
+def test_quick_has_the_core_of_the_guests_tests() -> None:
+    """The unit tests as they are, and of those in guests only the marked ones."""
+    unit, guest = testrun.quick(2)
+    assert "-m" not in unit.argv([])[3:]
+    assert unit.paths == (str(testrun.UNIT),)
+    argv = guest.argv([])
+    assert argv[-3:] == ["-m", "core", str(testrun.GUEST)]
