@@ -435,6 +435,29 @@ def test_refused_requests_come_before_those_that_wait_for_an_id(rdm: RdmNet, nod
     assert sum(entry.flags == SENT for entry in entries) == others
 
 
+def test_freed_id_is_used_though_nothing_else_happens(rdm: RdmNet, node: Node) -> None:
+    """V4: FIN alone is enough to send a request that waits for an id."""
+    a, b = begun_here(rdm, node)
+    b.regions[9] = bytearray(IDS)
+    b.hold = True
+    # One destination gets half of the ids.
+    held = IDS // 2
+    with parameter("rdm_probe_s", 0):
+        for each in range(IDS):
+            a.ep.read(a.buffer[:0], kp.RemoteRegion(each, 0, 9), context=each)
+        while len(b.held) < held:
+            b.handle_one()
+        b.reply(b.held.pop(0)[0], Op.FIN)
+        while len(b.held) < held:
+            b.handle_one()
+    b.hold = False
+    for header, _ in b.held:
+        b.reply(header, Op.FIN)
+    while sum(header.op == Op.READ for header in b.log) < IDS:
+        b.handle_one()
+    assert [a.entry().context for _ in range(IDS)] == list(range(IDS))
+
+
 def test_refused_requests_and_others_take_turns(rdm: RdmNet, node: Node) -> None:
     """A context that resumes does not hold up the others; its own requests stay in order."""
     a, b = begun_here(rdm, node)

@@ -12,7 +12,7 @@
 #define RT_PORT		7473
 #define RT_FLOOD	6000
 #define RT_WIRES	64	/* messages that a connection has on their way */
-#define RT_BUFFERS	128	/* that it takes messages in */
+#define RT_BUFFERS	256	/* that it takes messages in */
 #define RT_STRANGER	5	/* number of the endpoint that there is not */
 #define RT_SLOT		128	/* of what it hears: header and segments */
 #define RT_SLOTS	512
