@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Run one command in a new guest; the exit status is that of the command.
 
-Its standard input is that of kfabric, unless that is a terminal.
+It runs in the current directory, which the guest sees read-only at the same path. Its standard
+input is that of kfabric, unless that is a terminal.
 """
 
 from collections.abc import Sequence
 
 from kfabric.streams import copy, feed
 from kfabric.terminal.arguments import Parser, positive
-from kfabric.vm import usermodule
 from kfabric.vm.options import add_guest_options, disposable, guest
 
 
@@ -27,8 +27,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     vm, tested = guest(args, "run")
     with disposable(vm, tested):
-        cwd = str(usermodule.home(tested))
-        remote = vm.popen(args.command, timeout=args.timeout, cwd=cwd)
+        remote = vm.popen(args.command, timeout=args.timeout, cwd=vm.here)
         feed(remote.send, remote.close_stdin)
         copy(remote.output())
         vm.require_no_splat()

@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         shell = vm.popen(
             ["bash", "-l"],
             env=env,
-            cwd=str(usermodule.home(tested)),
+            cwd=vm.here,
             pty=(size.lines, size.columns),
         )
         with _terminal(shell):

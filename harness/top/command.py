@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     with disposable(*guest(args, "top")) as vm:
         place = vm.out / _LIVE
         show = partial(display.run, place)
-        status = watch.in_guest(vm, _argv(args, place), args.timeout, show, display.copy)
+        status = watch.in_guest(vm, _argv(args, place, vm.here), args.timeout, show, display.copy)
         vm.require_no_splat()
     display.finish()
     return status
@@ -84,10 +84,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _argv(args: argparse.Namespace, place: Path) -> list[str]:
+def _argv(args: argparse.Namespace, place: Path, cwd: str = "") -> list[str]:
     """The command line of the part that runs on the machine with the modules."""
     words = ["-m", "kfabric.top.guest", f"--output={place}", f"--interval={args.interval:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
+    words += [f"--cwd={cwd}"] if cwd else []
     return [*words, "--", *args.command] if args.command else words
 
 

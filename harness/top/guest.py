@@ -61,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--interval", type=float, default=1.0, metavar="S")
     parser.add_argument("--duration", type=float, default=0.0, metavar="S")
+    parser.add_argument("--cwd", default=".", metavar="DIR", help="CMD's")
     parser.add_argument("command", nargs="*", metavar="CMD")
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, subprocess.SubprocessError) as error:
         print(f"kfabric: cannot read the objects: {error}", file=sys.stderr)
         return ExitStatus.SETUP
-    child = subprocess.Popen(args.command) if args.command else None
+    child = subprocess.Popen(args.command, cwd=args.cwd) if args.command else None
     try:
         return _watch(sampler, child, args.interval, args.duration)
     except KeyboardInterrupt:

@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         scope = _of_built(scope, vm.spec.env)
         with disposable(vm, tested):
             place = vm.out / "trace"
-            words = _argv(args, scope, place)
+            words = _argv(args, scope, place, vm.here)
             status = watch.in_guest(vm, words, args.timeout, partial(_show, place))
             _move(place, new)
             status = _finish(new, output, status)
@@ -156,8 +156,9 @@ def _of_built(scope: Scope, env: Mapping[str, str]) -> Scope:
     return replace(scope, modules=built)
 
 
-def _argv(args: argparse.Namespace, scope: Scope, output: Path) -> list[str]:
+def _argv(args: argparse.Namespace, scope: Scope, output: Path, cwd: str = "") -> list[str]:
     words = ["-m", "kfabric.trace.guest", f"--output={output}", *scope.argv()]
+    words += [f"--cwd={cwd}"] if cwd else []
     words += [f"--ring={args.ring:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
     return [*words, "--", *args.command] if args.command else words

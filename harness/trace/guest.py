@@ -63,18 +63,19 @@ class Live:
 class Child:
     """The command: forked at once, executed once it is traced."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], cwd: str) -> None:
         """Fork. The child stops itself until :meth:`go`."""
         self.status: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(argv)
+            self._become(argv, cwd)
         os.waitpid(self.pid, os.WUNTRACED)
 
-    def _become(self, argv: Sequence[str]) -> None:
+    def _become(self, argv: Sequence[str], cwd: str) -> None:
         try:
             os.kill(os.getpid(), signal.SIGSTOP)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            os.chdir(cwd)
             os.execvp(argv[0], list(argv))
         except OSError as error:
             print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
@@ -130,13 +131,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--duration", type=float, default=0.0, metavar="S")
     parser.add_argument("--ring", type=float, default=32.0, metavar="MIB")
     parser.add_argument("--queues", type=int, default=4096, metavar="N")
+    parser.add_argument("--cwd", default=".", metavar="DIR", help="CMD's")
     parser.add_argument("command", nargs="*", metavar="CMD")
     return parser.parse_args(argv)
 
 
 def _trace(tracer: Tracer, live: Live, args: argparse.Namespace) -> int:
     live.write(loaded=tracer.load_seconds, steps=tracer.seconds)
-    child = Child(args.command) if args.command else None
+    child = Child(args.command, args.cwd) if args.command else None
     if child is not None:
         if tracer.scope.by_tree:
             tracer.follow(child.pid)

@@ -99,15 +99,21 @@ def cable(mine: Path, other: Path) -> list[str]:
 
 
 def shares(spec: VmSpec) -> list[tuple[str, Path]]:
-    return [(f"share{number}", path) for number, path in enumerate(spec.shares)]
+    """The tags of the spec's directories, each after those that contain it."""
+    paths = sorted({*spec.shares, *spec.live})
+    return [(f"share{number}", path) for number, path in enumerate(paths)]
 
 
 def mounts(spec: VmSpec, source: Path, out: Path) -> list[tuple[str, str, str]]:
     """The guest's mounts, in order: tag, path, options."""
-    # The checkout's files do not change under a running guest, so they are cached. One of the
-    # spec's own shares may contain the checkout, so shares are mounted first.
-    cached = [*shares(spec), ("source", source)]
-    return [*((tag, str(path), "ro,cache=loose") for tag, path in cached), ("out", str(out), "rw")]
+    # The files of the checkout and of shares do not change under a running guest, so they are
+    # cached. A cached file would never change in the guest, so "live" directories are not. One
+    # of the spec's own directories may contain the checkout, so they are mounted first.
+    read_only = [
+        (tag, str(path), f"ro,cache={'none' if path in spec.live else 'loose'}")
+        for tag, path in [*shares(spec), ("source", source)]
+    ]
+    return [*read_only, ("out", str(out), "rw")]
 
 
 def serial_ports(ports: Mapping[str, int]) -> list[str]:

@@ -110,8 +110,13 @@ def require_space(path: Path, mib: int) -> None:
         raise SetupError(what, "make room or set XDG_CACHE_HOME")
 
 
+def is_plain(path: Path) -> bool:
+    """Whether kbuild and the kernel command line can carry a path."""
+    return re.fullmatch(r"[A-Za-z0-9_./+@~-]+", str(path)) is not None
+
+
 def require_plain(path: Path) -> None:
     """Raise SetupError if kbuild or the kernel command line cannot carry a path."""
-    if not re.fullmatch(r"[A-Za-z0-9_./+@~-]+", str(path)):
+    if not is_plain(path):
         what = f"kbuild cannot handle a character in {path}"
         raise SetupError(what, "use a path of letters, digits and ./+@~_-")

@@ -191,7 +191,7 @@ class Vm:
                 directory.
             BootError: the guest ended, or was not ready in ``spec.deadlines.boot`` seconds.
         """
-        for path in (self._source, self.out, *self.spec.shares):
+        for path in (self._source, self.out, *self.spec.shares, *self.spec.live):
             cache.require_plain(path)
         bytecode.packages(self._source, self.image)
         # A second run at the same time would remove the files that the first one writes.
@@ -387,6 +387,11 @@ class Vm:
         Closing it is an end of file in the guest.
         """
         return self._streams[name]
+
+    @property
+    def here(self) -> str:
+        """The directory for commands of the user."""
+        return str(self.spec.here or self._source)
 
     @property
     def alive(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kfabric.errors import GuestError
 from kfabric.terminal.arguments import whole
-from kfabric.vm import prepare, usermodule, versions
+from kfabric.vm import prepare, usermodule, versions, workdir
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Variant, VmSpec
 from kfabric.vm.usermodule import UserModule
@@ -70,7 +70,7 @@ def add_variant_option(
 def guest(args: argparse.Namespace, name: str) -> tuple[Vm, UserModule | None]:
     """The guest that the options describe, not started, and the module to load in it.
 
-    Its name is unique on this host. Raises KfabricError.
+    Its name is unique on this host. The user's commands run in ``vm.here``. Raises KfabricError.
     """
     spec = VmSpec(
         name=f"{name}-{os.getpid()}",
@@ -85,7 +85,7 @@ def guest(args: argparse.Namespace, name: str) -> tuple[Vm, UserModule | None]:
     if tested:
         image = prepare.guest_image(kernel=spec.kernel)
         spec = usermodule.with_module(spec, image, tested, prepare.say)
-    return prepare.vm(spec), tested
+    return prepare.vm(workdir.add(spec, usermodule.home(tested), prepare.say)), tested
 
 
 @contextlib.contextmanager

@@ -77,6 +77,10 @@ class VmSpec:
     """Environment of every command in the guest."""
     shares: tuple[Path, ...] = ()
     """Host directories, besides the checkout, mounted read-only at the same paths."""
+    live: tuple[Path, ...] = ()
+    """The same for directories whose files may change while the guest runs."""
+    here: Path | None = None
+    """Where the user's commands run; None: in the checkout."""
     wire: tuple[Path, Path] | None = None
     """Sockets of the guest's end and of the other end of an Ethernet; None: it has none."""
     qemu: tuple[str, ...] = ()

@@ -27,11 +27,11 @@ from kfabric.vm.userbuild import UserModuleError
 
 # A directory with one of these is the root of a project.
 _MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
-# A mount here would hide files that the guest itself needs.
-_GUESTS_OWN = frozenset(
+GUESTS_OWN = frozenset(
     Path("/") / name
     for name in "bin boot dev etc lib lib64 opt proc root run sbin sys tmp usr var".split()
 ) | {Path("/")}
+"""A mount here would hide files that the guest itself needs."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def from_json(text: str | None) -> UserModule | None:
 
 
 def home(module: UserModule | None) -> Path:
-    """The directory in which the guest's commands run."""
+    """Where the guest's commands run if it does not have the user's current directory."""
     return module.directory if module and module.directory else prepare.SOURCE
 
 
@@ -143,11 +143,11 @@ def root(directory: Path | None, paths: Sequence[Path]) -> Path:
         return prepare.SOURCE
     common = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in wanted]))
     for place in (common, *common.parents):
-        if place in _GUESTS_OWN:
+        if place in GUESTS_OWN:
             break
         if any((place / mark).exists() for mark in _MARKS):
             return place
-    if common in _GUESTS_OWN:
+    if common in GUESTS_OWN:
         places = ", ".join(map(str, wanted))
         what = f"{places} have only {common} in common, which is the guest's own"
         raise UserModuleError(what, "put them into one directory")

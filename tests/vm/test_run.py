@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""`kfabric run` and its standard input."""
+"""`kfabric run`: standard input, and the current directory."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from kfabric.errors import ExitStatus
+from kfabric.names import python_path
 
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, "-m", "kfabric.cli", "run"]
@@ -38,3 +40,21 @@ def test_command_that_does_not_read_its_input_ends_in_time() -> None:
             check=False,
         )
     assert done.returncode == ExitStatus.TIMEOUT
+
+
+def test_command_runs_in_the_current_directory(tmp_path: Path) -> None:
+    """Which it can only read."""
+    (tmp_path / "word").write_text("hello\n")
+    done = subprocess.run(
+        [*RUN, "--", "sh", "-c", "pwd; cat word; touch new"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, f"{tmp_path}\nhello\n")
+    assert "Read-only file system" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["word"]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from kfabric.names import python_path
+
 ROOT = Path(__file__).parents[2]
 SECONDS = 240.0
 
@@ -22,12 +24,18 @@ SECONDS = 240.0
 class Terminal:
     """A terminal with the command on it."""
 
-    def __init__(self, *argv: str) -> None:
-        """Start it."""
+    def __init__(self, *argv: str, cwd: Path = ROOT) -> None:
+        """Start it in a directory."""
         self._ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "kfabric.cli", *argv]
         self.process = subprocess.Popen(
-            command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+            command,
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": python_path(ROOT)},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
         )
         os.close(theirs)
         self.shown = ""
@@ -73,3 +81,20 @@ def test_everything_is_loaded(terminal: Terminal) -> None:
     assert str(ROOT) in terminal.shown
     terminal.type("exit 3")
     assert terminal.process.wait(SECONDS) == 3
+
+
+def test_changes_in_the_current_directory_are_seen(tmp_path: Path) -> None:
+    """While the shell is open: of a file's contents, and a new file."""
+    (tmp_path / "word").write_text("before\n")
+    terminal = Terminal("shell", cwd=tmp_path)
+    try:
+        terminal.wait_for("# ")
+        terminal.type("cat word; ls")
+        terminal.wait_for("before")
+        (tmp_path / "word").write_text("after it\n")
+        (tmp_path / "second").touch()
+        terminal.type("cat word; ls")
+        terminal.wait_for("after it")
+        terminal.wait_for("second")
+    finally:
+        terminal.close()
