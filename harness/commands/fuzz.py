@@ -21,7 +21,7 @@ from kfabric.fuzz.session import Session
 from kfabric.terminal.arguments import Parser, existing_file, whole, writable
 from kfabric.vm import prepare
 from kfabric.vm.machine import Vm
-from kfabric.vm.options import add_kernel_option, add_variant_option
+from kfabric.vm.options import add_kernel_option, add_variant_option, kernel_option
 from kfabric.vm.spec import Variant, VmSpec
 
 CORPUS = prepare.SOURCE / "tests/fuzz/corpus"
@@ -82,7 +82,7 @@ def _run(
 ) -> int:
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     prepare.say(f"seed {seed}")
-    guest = f"--kernel {args.kernel} --variant {args.variant}"
+    guest = f"{kernel_option(args.kernel)} --variant {args.variant}"
     plan = campaign.Plan(seed, args.calls, args.processes, output, not args.no_shrink, guest)
     run = campaign.Campaign(plan, session)
     try:

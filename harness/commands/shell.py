@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Open a shell in a new guest with all modules loaded; its end is the end of the guest."""
+"""Open a shell in a new guest with all modules loaded; its end is the end of the guest.
+
+A kernel of --kdir that cannot have kfabric's modules has none loaded.
+"""
 
 import contextlib
 import os
@@ -13,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from kfabric.errors import UsageError
 from kfabric.streams import copy
 from kfabric.terminal.arguments import Parser
-from kfabric.vm import prepare, usermodule
+from kfabric.vm import kbuild, prepare, usermodule
 from kfabric.vm.machine import Command
 from kfabric.vm.options import add_guest_options, disposable, guest
 from kfabric.vm.spec import Variant
@@ -29,9 +32,12 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     if not sys.stdin.isatty():
         raise UsageError("standard input is not a terminal", "use kfabric run")
+    if lacking := kbuild.lacking(prepare.version(args.kernel)):
+        prepare.say(f"kfabric's modules are not built: the kernel lacks {', '.join(lacking)}")
+        args.variant = None
     vm, tested = guest(args, "shell")
     with disposable(vm, tested):
-        if not tested:
+        if args.variant and not tested:
             prepare.say(usermodule.run_loader(vm, READY, "while our modules were loaded"))
         prepare.say(f"guest is up after {vm.boot_seconds:.1f} s; exit ends it")
         size = os.get_terminal_size()

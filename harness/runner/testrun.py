@@ -30,7 +30,7 @@ from kfabric.runner.matrix import Column
 from kfabric.terminal import tables
 from kfabric.terminal.arguments import Parser, whole
 from kfabric.vm import bytecode, kbuild, memory, prepare, tools, usermodule, versions
-from kfabric.vm.options import VMCORE_HELP, kernel_help, kernel_name
+from kfabric.vm.options import KDIR_HELP, VMCORE_HELP, kernel_help, kernel_name, kernel_tree
 from kfabric.vm.spec import Image, Variant, VmSpec
 from kfabric.vm.userbuild import UserModuleError
 from kfabric.vm.usermodule import UserModule
@@ -107,7 +107,7 @@ class Part:
 
     def report(self, kernel: str) -> Path:
         """The JUnit file; ``kernel`` is the user's name of it, or empty."""
-        return REPORTS / f"{self.name}{f'-{kernel}' if kernel else ''}.xml"
+        return REPORTS / f"{self.name}{f'-{versions.label(kernel)}' if kernel else ''}.xml"
 
     def argv(self, options: Sequence[str], kernel: str = "", release: str = "") -> list[str]:
         """The command line; ``release`` is that of the guests' kernel, for the report."""
@@ -117,7 +117,8 @@ class Part:
         argv += [f"--ktap={self.report(kernel).with_suffix('.ktap')}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
         argv += [f"--kfabric-tx={spec}" for spec in self.far]
-        argv += ["--kfabric-dir", str(REPORTS / kernel)] if self.name == "guest" else []
+        own = str(REPORTS / versions.label(kernel))
+        argv += ["--kfabric-dir", own] if self.name == "guest" else []
         argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
         argv += ["-m", self.mark] if self.mark else []
         return [*argv, *options, *self.paths]
@@ -250,6 +251,8 @@ class Runs:
         self.releases.append(image.release)
         if self._tested:
             usermodule.build(image, Variant.TEST, self._tested, prepare.say)
+        else:
+            kbuild.require(image.version)
         if part.name == "guest":
             precompile(image, [path for path in part.paths if not self._is_theirs(path)])
         argv = fit(part, image.version).argv(self._options, kernel, image.release)
@@ -323,6 +326,14 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         help=f"run guests on this kernel, may be repeated: {kernel_help()}",
     )
     kernels.add_argument(
+        "--kdir",
+        action="append",
+        dest="kernel",
+        type=kernel_tree,
+        metavar="DIR",
+        help=f"{KDIR_HELP}, may be repeated",
+    )
+    kernels.add_argument(
         "--matrix",
         action="store_true",
         help="run on each stock kernel; without paths: only tests in guests",
@@ -377,6 +388,8 @@ def _place(path: str) -> str:
 def _prepare(kernel: str) -> Image:
     """Build image and modules before pytest starts, so that the terminal shows their progress."""
     image = prepare.guest_image(kernel=kernel)
+    if kbuild.lacking(image.version):
+        return image  # a user's kernel, for modules of the user's
     kbuild.ensure(prepare.SOURCE, image, Variant.TEST, prepare.say)
     return image
 

@@ -38,7 +38,8 @@ def boot(
         KfabricError: a build fails, or the guest does not boot.
     """
     with _lock:
-        spec = VmSpec(variant=Variant.TEST)
+        ours = usermodule.default_variant(prepare.version()) if tested else Variant.TEST
+        spec = VmSpec(variant=ours)
         if not _made:
             _made.append(prepare.image_and_accel(spec))
         image, accelerator = _made[0]

@@ -60,8 +60,11 @@ def main(argv: Sequence[str]) -> int:
             _set_programs()
             argv, why = [_PYTHON, *_argv(args, scope, new)], "only root may trace the kernel"
             return _finish(new, output, watch.here(argv, why, partial(_show, new)))
+        from kfabric.vm import kerneltree, prepare, versions
         from kfabric.vm.options import disposable, guest
 
+        version = prepare.version(args.kernel)
+        versions.require(version, kerneltree.TRACING, "nothing can be traced")
         vm, tested = guest(args, "trace")
         scope = _of_built(scope, vm.spec.env)
         with disposable(vm, tested):

@@ -104,6 +104,17 @@ def shares(spec: VmSpec) -> list[tuple[str, Path]]:
     return [(f"share{number}", path) for number, path in enumerate(paths)]
 
 
+def kernel_modules(image: Image) -> list[tuple[str, Path, str]]:
+    """The tag, the host's directory and the guest's of modules that the disk does not have."""
+    place = f"/lib/modules/{image.release}"
+    return [("modules", image.modules, place)] if image.modules else []
+
+
+def kernel_mounts(image: Image) -> list[tuple[str, str, str]]:
+    """The mounts that the image's kernel needs, like :func:`mounts`."""
+    return [(tag, place, "ro,cache=loose") for tag, _, place in kernel_modules(image)]
+
+
 def mounts(spec: VmSpec, source: Path, out: Path) -> list[tuple[str, str, str]]:
     """The guest's mounts, in order: tag, path, options."""
     # The files of the checkout and of shares do not change under a running guest, so they are
@@ -181,6 +192,7 @@ def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
         *share("source", wiring.source, read_only=True),
         *share("out", wiring.out, read_only=False),
         *(word for tag, path in shares(spec) for word in share(tag, path, read_only=True)),
+        *(word for tag, path, _ in kernel_modules(image) for word in share(tag, path, True)),
         *serial_ports(wiring.ports),
         *console(wiring.console),
         *monitor(wiring.qmp),

@@ -25,6 +25,8 @@ class Headers:
     """The directory for ``make -C``, as seen inside ``root``."""
     root: Path = Path("/")
     """A Debian userland with a compiler; ``/`` is the host."""
+    environment: tuple[str, ...] = ()
+    """Variables for make, as NAME=VALUE."""
 
     @property
     def at_home(self) -> bool:
@@ -34,7 +36,7 @@ class Headers:
     def command(self, argv: Sequence[str], shared: Path) -> list[str]:
         """The command that runs ``argv`` in the userland, which sees ``shared`` at its path."""
         if self.at_home:
-            return list(argv)
+            return ["env", *self.environment, *argv] if self.environment else list(argv)
         unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         return [*unshare, "sh", "-euc", _INSIDE, "sh", str(self.root), str(shared), *argv]
 

@@ -7,6 +7,7 @@ on, until ``kfabric vm clean``.
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,13 +19,17 @@ from kfabric.vm import apt, buildroot, cache, initrd, kernel, supply, tools
 from kfabric.vm.cache import Log
 from kfabric.vm.spec import Image
 from kfabric.vm.supply import Supply
-from kfabric.vm.versions import Version
+from kfabric.vm.versions import Tree, Version
 
 SPACE_MIB = 3000
+TREES_KEPT = 4
+"""Images of kernels that users built; the newest ones. Each new build makes one."""
 SITE = "opt/kfabric/site-packages"
 """The guest's directory of Python packages."""
 EARLY = "early"
 """The initrd's parts, in the image's directory."""
+DISK = "root.img"
+_TREE = "tree-"
 
 _INPUTS = (
     "vm/packages-guest.txt",
@@ -46,7 +51,11 @@ def image_key(source: Path, version: Version) -> str:
 
 def ensure(source: Path, version: Version, log: Log) -> Image:
     """The guest image for a kernel, built if it is not in the cache; raises SetupError."""
-    target = cache.root() / "images" / image_key(source, version)
+    origin = version.origin
+    # Its image is the disk of another one, with other modules to mount.
+    base = ensure(source, origin.userland, log) if isinstance(origin, Tree) else None
+    name = f"{_TREE if base else ''}{image_key(source, version)}"
+    target = cache.root() / "images" / name
     facts = target / "image.json"
     # The directory alone proves nothing: a run may have recreated it after vm clean.
     if not facts.exists():
@@ -55,10 +64,14 @@ def ensure(source: Path, version: Version, log: Log) -> Image:
         with cache.locked(cache.root() / "images/lock"):
             if not facts.exists():
                 cache.require_space(target.parent, SPACE_MIB)
-                _build(source, version, place, target, log)
+                if base:
+                    _build_on(base, source, place, target, log)
+                else:
+                    _build(source, version, place, target, log)
     early = initrd.ensure(target / EARLY, source / "vm/init", source / "harness")
     release = json.loads(facts.read_text())["release"]
-    return Image(release, target / kernel.FILE, early, target / "root.img", version)
+    modules = target / kernel.TREE / "lib/modules" / release if base else None
+    return Image(release, target / kernel.FILE, early, target / DISK, version, modules)
 
 
 def clean() -> None:
@@ -91,11 +104,32 @@ def _build(source: Path, version: Version, place: Supply, target: Path, log: Log
         log("image: Python packages")
         _install_python(source, root)
         log("image: file system")
-        _make_disk(root, scratch / "root.img")
+        _make_disk(root, scratch / DISK)
         _record_contents(root, release, scratch / "image.json")
         shutil.rmtree(root)
-        shutil.rmtree(scratch / "kernel", ignore_errors=True)
+        shutil.rmtree(scratch / kernel.TREE, ignore_errors=True)
     log(f"image: done in {time.monotonic() - began:.0f} s, {target}")
+
+
+def _build_on(base: Image, source: Path, place: Supply, target: Path, log: Log) -> None:
+    """Build the image of a user's kernel: the disk of another image, which is only linked."""
+    with cache.building(target) as scratch:
+        release = place.release()
+        log(f"image: kernel {release} with the userland of {base.version.name}")
+        guest_kernel = place.kernel(release, scratch)
+        known = base.disk.parent
+        names = [line.split()[0] for line in cache.list_lines(source / "vm/modules-initrd.txt")]
+        # What a guest needs was checked. Modules may depend on others than in Debian's kernels,
+        # so none are loaded at the same time.
+        stages = {"1": [f"{name.removesuffix('?')}?" for name in names], "2": [], "3": []}
+        initrd.collect(guest_kernel, known / EARLY / "busybox", stages, scratch / EARLY)
+        os.link(base.disk, scratch / DISK)
+        facts = json.loads((known / "image.json").read_text())
+        (scratch / "image.json").write_text(json.dumps({**facts, "release": release}, indent=1))
+    others = [path for path in target.parent.glob(f"{_TREE}*") if path != target]
+    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in others[TREES_KEPT - 1 :]:
+        cache.remove(old)
 
 
 def _install_kernel(source: Path, guest: kernel.Kernel, scratch: Path, root: Path) -> None:

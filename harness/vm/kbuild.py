@@ -3,7 +3,7 @@
 
 The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there: the source
 tree stays clean, and variants stay apart. The directory above ``src`` gets the modules,
-without debug information.
+without debug information. The place of a user's kernel has a longer name (``Image.builds``).
 """
 
 import contextlib
@@ -16,12 +16,13 @@ from functools import partial
 from pathlib import Path
 
 from kfabric.errors import BuildError
-from kfabric.vm import cache, supply
+from kfabric.vm import cache, kerneltree, supply, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.headers import Headers
 from kfabric.vm.spec import Image, Variant
 from kfabric.vm.tools import captured
 from kfabric.vm.tools import first_error as first_error
+from kfabric.vm.versions import Tree, Version
 
 BUILD_SECONDS = 600.0
 CORE = "kmod"
@@ -35,8 +36,18 @@ _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
 _HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
 
 
-def directory(source: Path, release: str, variant: Variant) -> Path:
-    return source / "build/kmod" / release / variant.value
+def directory(source: Path, builds: str, variant: Variant) -> Path:
+    return source / "build/kmod" / builds / variant.value
+
+
+def lacking(version: Version) -> list[str]:
+    """The options without which our modules cannot be built for a kernel."""
+    return versions.lacks(version, kerneltree.KFABRIC)
+
+
+def require(version: Version) -> None:
+    """Raise NoKernelTree if our modules cannot be built for a kernel."""
+    versions.require(version, kerneltree.KFABRIC, "kfabric's modules cannot be built")
 
 
 def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
@@ -45,13 +56,16 @@ def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
     Raises:
         BuildError: the compiler or modpost failed, or warned.
         SetupError: there are no headers for that kernel.
+        NoKernelTree: a user's kernel lacks what the modules need.
     """
-    target = directory(source, image.release, variant)
-    with building_if_stale(target, partial(key, source, image.release, variant)) as stale:
+    require(image.version)
+    target = directory(source, image.builds, variant)
+    with building_if_stale(target, partial(key, source, kernel_key(image), variant)) as stale:
         if stale:
             log(f"modules: building for {image.release} ({variant.value})")
             headers = supply.of(source, image.version, log).headers(image.release)
-            _build(source, target, headers, variant)
+            strict = not isinstance(image.version.origin, Tree)
+            _build(source, target, headers, variant, strict)
     return target
 
 
@@ -118,14 +132,15 @@ def forget_linked(tree: Path) -> None:
         made.unlink()
 
 
-def _build(source: Path, target: Path, headers: Headers, variant: Variant) -> None:
+def _build(source: Path, target: Path, headers: Headers, variant: Variant, strict: bool) -> None:
+    """Build in a copy; ``strict``: warnings are errors. Not every kernel's headers are clean."""
     cache.require_plain(source)
     copy = target / "src"
     sync(source, copy)
     forget_linked(copy)
     for tree in trees(source):
-        log = make(tree_command(headers, copy, tree, variant, STRICT), copy)
-        if found := warnings(log, copy):
+        log = make(tree_command(headers, copy, tree, variant, *([STRICT] if strict else [])), copy)
+        if strict and (found := warnings(log, copy)):
             # The next build starts from nothing: compiled objects do not warn again.
             shutil.rmtree(copy)
             raise BuildError(found[0], "see the log above", console=log.replace(f"{copy}/", ""))
@@ -167,9 +182,17 @@ def _files(source: Path, tree: Path) -> Iterator[Path]:
     return (path for path in sorted((source / tree).rglob("*")) if path.is_file())
 
 
-def key(source: Path, release: str, variant: Variant) -> str:
-    """A hash of everything that the modules are made from."""
-    parts = [release.encode(), variant.value.encode(), Path(__file__).read_bytes()]
+def kernel_key(image: Image) -> str:
+    """The kernel's part of the key of modules."""
+    origin = image.version.origin
+    if isinstance(origin, Tree):
+        return f"{image.release} {kerneltree.identity(origin.directory)}"
+    return image.release
+
+
+def key(source: Path, kernel: str, variant: Variant) -> str:
+    """A hash of everything that the modules are made from; ``kernel``: :func:`kernel_key`."""
+    parts = [kernel.encode(), variant.value.encode(), Path(__file__).read_bytes()]
     for tree in trees(source):
         for path in _files(source, tree):
             parts += [str(path.relative_to(source)).encode(), path.read_bytes()]

@@ -15,6 +15,8 @@ from kfabric.vm.headers import Headers
 
 FILE = "linux"
 """Name of the kernel file in a guest's image."""
+TREE = "kernel"
+"""Directory next to it for the unpacked kernel."""
 
 _PREFIX = "linux-image-"
 _XZ = b"\xfd7zXZ\x00"
@@ -58,7 +60,7 @@ def candidate(meta: str) -> str:
 def fetch(release: str, scratch: Path) -> Kernel:
     """Download and unpack a kernel package of the host's suite into ``scratch``."""
     package = apt.download(_PREFIX + release, scratch)
-    tree = scratch / "kernel"
+    tree = scratch / TREE
     unpack(package, tree)
     package.unlink()
     subprocess.run(["depmod", "-b", tree, release], check=True)
@@ -163,6 +165,9 @@ def copy(module: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if module.suffix == ".xz":
         target.write_bytes(lzma.decompress(module.read_bytes()))
+    elif module.is_symlink():
+        # Into a user's tree, whose modules have debug information.
+        subprocess.run(["strip", "-g", "-o", target, module], check=True)
     else:
         shutil.copyfile(module, target)
 

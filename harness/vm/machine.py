@@ -289,6 +289,7 @@ class Vm:
     def _begin(self) -> None:
         with self._closing_on_failure():
             mounts = qemu.mounts(self.spec, self._source, self.out)
+            mounts += qemu.kernel_mounts(self.image)
             self._agent.begin(self.spec.name, mounts, names.python_path(self._source))
             self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
             self._watchdog.arm()
@@ -402,7 +403,7 @@ class Vm:
         """Directory of the kernel modules, same path on host and guest."""
         if self.spec.variant is None:
             return None
-        return self._source / "build/kmod" / self.image.release / self.spec.variant.value
+        return self._source / "build/kmod" / self.image.builds / self.spec.variant.value
 
     @property
     def _programs(self) -> Path:

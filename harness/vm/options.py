@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 from kfabric.errors import GuestError
 from kfabric.terminal.arguments import whole
@@ -18,6 +19,7 @@ LEAST_MIB = 256
 """Memory with which a guest still boots."""
 MOST_CPUS = 255
 """Virtual CPUs of QEMU's machine."""
+KDIR_HELP = "boot the kernel that you built in DIR; default: that of --kernel"
 VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 
 
@@ -39,18 +41,33 @@ def add_guest_options(parser: argparse.ArgumentParser, module: bool = True) -> N
 
 
 def add_kernel_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    """Add ``--kernel NAME`` and ``--kdir DIR``; both set ``args.kernel``."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
         "--kernel",
         type=kernel_name,
         default="",
         metavar="NAME",
         help=f"one of {kernel_help()}",
     )
+    group.add_argument(
+        "--kdir", dest="kernel", type=kernel_tree, default="", metavar="DIR", help=KDIR_HELP
+    )
 
 
 def kernel_name(name: str) -> str:
     """A type: the name of a kernel. Raises UnknownKernel."""
     return versions.load(prepare.SOURCE).find(name).name
+
+
+def kernel_tree(text: str) -> str:
+    """A type: a built kernel's directory, as the name of that kernel. Raises NoKernelTree."""
+    return versions.load(prepare.SOURCE).find(str(Path(text).resolve())).name
+
+
+def kernel_option(name: str) -> str:
+    """The option that chooses a kernel by its name."""
+    return f"{'--kdir' if '/' in name else '--kernel'} {name}"
 
 
 def kernel_help() -> str:

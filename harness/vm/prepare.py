@@ -17,6 +17,7 @@ from kfabric.vm import accel, cache, image, kbuild, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Accel, Image, VmSpec
+from kfabric.vm.versions import Version
 
 SOURCE = Path(__file__).resolve().parents[2]
 """The checkout."""
@@ -30,14 +31,20 @@ def say(line: str) -> None:
     print(f"kfabric: {line}", file=sys.stderr, flush=True)
 
 
+def version(kernel: str = "") -> Version:
+    """The kernel of that name; see :meth:`kfabric.vm.versions.Versions.find`."""
+    return versions.load(SOURCE).find(kernel)
+
+
 def guest_image(log: Log = say, kernel: str = "") -> Image:
-    """The guest image of a kernel of vm/versions.toml, built if needed; empty: the default.
+    """The guest image of a kernel, built if needed; empty: the default.
 
     Raises:
         UnknownKernel: there is none of that name.
+        NoKernelTree: there is none in that directory.
         SetupError: guests cannot run on this host.
     """
-    version = versions.load(SOURCE).find(kernel)
+    chosen = version(kernel)
     if platform.machine() != "x86_64":
         raise SetupError(f"the host is {platform.machine()}", "an x86-64 host is needed")
     if os.geteuid() != 0:
@@ -46,7 +53,7 @@ def guest_image(log: Log = say, kernel: str = "") -> Image:
         cache.require_plain(place)
     cache.make(cache.root())
     cache.require_space(SOURCE / "build", SPACE_MIB)
-    return image.ensure(SOURCE, version, log)
+    return image.ensure(SOURCE, chosen, log)
 
 
 def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:

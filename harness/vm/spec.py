@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from kfabric.vm.versions import Version
+from kfabric.vm import cache, kerneltree
+from kfabric.vm.versions import Tree, Version
 
 SLOW = "KFABRIC_SLOW"
 """Environment in a guest: the factor for all time limits."""
@@ -42,6 +43,19 @@ class Image:
     disk: Path
     """The root file system, ext4, raw."""
     version: Version
+    modules: Path | None = None
+    """Directory that guests mount as ``/lib/modules/RELEASE``; None: the disk has one."""
+
+    @property
+    def builds(self) -> str:
+        """The name of directories with modules that are built for its kernel.
+
+        Trees of a user may have the same release.
+        """
+        origin = self.version.origin
+        if isinstance(origin, Tree):
+            return f"{self.release}-{cache.key([bytes(origin.directory)])}"
+        return self.release
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ class VmSpec:
     name: str = "kfabric"
     """For messages; also the guest's host name."""
     kernel: str = ""
-    """Its name in vm/versions.toml; empty: the default."""
+    """Its name in vm/versions.toml, or the directory of its tree; empty: the default."""
     memory_mib: int = 1024
     cpus: int = 2
     variant: Variant | None = None
@@ -92,12 +106,14 @@ class VmSpec:
     deadlines: Deadlines = Deadlines()
 
     def on(self, version: Version) -> VmSpec:
-        """The same guest with the memory, time limits and parameters that this kernel needs."""
+        """The same guest with what this kernel needs: memory, time, parameters, directories."""
+        tree = version.origin.directory if isinstance(version.origin, Tree) else None
         slow = {SLOW: f"{version.slow:g}"} if version.slow != 1.0 else {}
         return replace(
             self,
             memory_mib=max(self.memory_mib, version.memory_mib),
             cmdline=(*version.append, *self.cmdline),
             env={**slow, **self.env},
+            shares=(*self.shares, *(kerneltree.shares(tree) if tree else ())),
             deadlines=self.deadlines.times(version.slow),
         )

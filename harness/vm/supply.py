@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Sources of a kernel and its headers: the host's suite, another suite, or our own build."""
+"""Sources of a kernel and its headers: the host's suite, another suite, our build or the user's."""
 
 import shutil
 from pathlib import Path
 from typing import Protocol
 
-from kfabric.vm import apt, buildroot, kernel, kernelbuild
+from kfabric.vm import apt, buildroot, kernel, kernelbuild, kerneltree
 from kfabric.vm.cache import Log
 from kfabric.vm.headers import Headers
 from kfabric.vm.kernel import Kernel
 from kfabric.vm.kernelbuild import Recipe
-from kfabric.vm.versions import Built, Stock, Version
+from kfabric.vm.versions import Built, Stock, Tree, Version
 
 
 class Supply(Protocol):
@@ -64,8 +64,30 @@ class OwnBuild:
         return Headers(self._directory / kernelbuild.HEADERS)
 
 
+class UserTree:
+    """A kernel that the user has built; modules stay in its tree, and are linked."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def release(self) -> str:
+        return kerneltree.release(self._directory)
+
+    def kernel(self, release: str, scratch: Path) -> Kernel:
+        tree, boot = scratch / kernel.TREE, scratch / kernel.FILE
+        kerneltree.link_modules(self._directory, tree)
+        # Compressed, as kernelbuild's: it may have KASAN.
+        shutil.copyfile(self._directory / kerneltree.BZIMAGE, boot)
+        return Kernel(release, tree, boot)
+
+    def headers(self, release: str) -> Headers:
+        return Headers(self._directory, environment=kerneltree.environment(self._directory))
+
+
 def of(source: Path, version: Version, log: Log) -> Supply:
     """The source of a kernel, built if needed; raises SetupError or BuildError."""
+    if isinstance(version.origin, Tree):
+        return UserTree(version.origin.directory)
     if isinstance(version.origin, Built):
         return OwnBuild(kernelbuild.ensure(source, _recipe(version.name, version.origin), log))
     if _at_home(version):
@@ -75,6 +97,9 @@ def of(source: Path, version: Version, log: Log) -> Supply:
 
 def key(source: Path, version: Version) -> str:
     """The kernel's source as a part of an image's key."""
+    if isinstance(version.origin, Tree):
+        tree = version.origin
+        return f"{key(source, tree.userland)} {kerneltree.identity(tree.directory)}"
     if isinstance(version.origin, Built):
         recipe = _recipe(version.name, version.origin)
         return f"{version.suite} {kernelbuild.directory(source, recipe).name}"

@@ -46,7 +46,9 @@ def check(directory: Path) -> None:
 
 
 def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -> Path:
-    """The directory with the up-to-date modules of ``tree``; ours must be built already.
+    """The directory with the up-to-date modules of ``tree``.
+
+    Ours must be built already, if the kernel can have them.
 
     Raises:
         UserModuleError: its Kbuild or Makefile names no module.
@@ -54,8 +56,8 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
     """
     check(tree)
     name = f"{tree.name}-{cache.key([bytes(tree)])}"
-    target = source / "build/user" / name / image.release / variant.value
-    wanted = partial(key, source, image.release, variant, tree)
+    target = source / "build/user" / name / image.builds / variant.value
+    wanted = partial(key, source, kbuild.kernel_key(image), variant, tree)
     with kbuild.building_if_stale(target, wanted) as stale:
         if stale:
             log(f"modules of {tree}: building for {image.release} ({variant.value})")
@@ -64,8 +66,8 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
     return target
 
 
-def key(source: Path, release: str, variant: Variant, tree: Path) -> str:
-    parts = [kbuild.key(source, release, variant).encode(), Path(__file__).read_bytes()]
+def key(source: Path, kernel: str, variant: Variant, tree: Path) -> str:
+    parts = [kbuild.key(source, kernel, variant).encode(), Path(__file__).read_bytes()]
     for path in files(source, tree):
         parts += [str(path).encode(), (tree / path).read_bytes()]
     return cache.key(parts)
@@ -86,8 +88,10 @@ def _wanted(name: str) -> bool:
     return not name.startswith(".") and not name.endswith(_MADE) and name not in _MADE_NAMES
 
 
-def make_argv(headers: Headers, copy: Path, variant: Variant, core: Path) -> list[str]:
+def make_argv(headers: Headers, copy: Path, variant: Variant, core: Path | None) -> list[str]:
     """The make command; ``core`` is our built tree, with include/ and Module.symvers."""
+    if core is None:
+        return kbuild.make_argv(headers.build, copy, variant, None)
     argv = kbuild.make_argv(headers.build, copy, variant, core / "Module.symvers")
     # Our headers are found even by a Kbuild that does not use KFABRIC_DIR.
     return [*argv, f"KFABRIC_DIR={core}", f"KCFLAGS=-I{core}/include"]
@@ -102,7 +106,9 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant, tree:
         (copy / stale).unlink()
     kbuild.forget_linked(copy)
     core = kbuild.directory(source, target.parent.name, variant) / "src" / kbuild.CORE
-    argv = headers.command(make_argv(headers, copy, variant, core), source / "build")
+    # Without our modules: the kernel cannot have them.
+    made = make_argv(headers, copy, variant, core if core.exists() else None)
+    argv = headers.command(made, source / "build")
     # Errors in the copy are shown as errors in the user's files.
     kbuild.make(argv, copy, f"{tree}/")
     kbuild.collect(copy, target)

@@ -24,6 +24,7 @@ from kfabric.vm.cache import Log
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Image, Variant, VmSpec
 from kfabric.vm.userbuild import UserModuleError
+from kfabric.vm.versions import Version
 
 # A directory with one of these is the root of a project.
 _MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
@@ -157,9 +158,11 @@ def root(directory: Path | None, paths: Sequence[Path]) -> Path:
 def build(image: Image, variant: Variant, module: UserModule, log: Log) -> Path | None:
     """Build our modules and the user's for an image; the directory with the user's, if any.
 
-    Raises UserModuleError if none of them has one of the parameters.
+    A kernel that cannot have ours still has the user's. Raises UserModuleError if none of them
+    has one of the parameters.
     """
-    kbuild.ensure(prepare.SOURCE, image, variant, log)
+    if not kbuild.lacking(image.version):
+        kbuild.ensure(prepare.SOURCE, image, variant, log)
     if module.directory is None:
         return None
     place = userbuild.ensure(prepare.SOURCE, image, variant, module.directory, log)
@@ -195,6 +198,11 @@ def _aim(word: str, known: Mapping[str, set[str]], others: Sequence[str]) -> lis
     return [f"{one}.{text}" for one in having] or [word]
 
 
+def default_variant(version: Version) -> Variant | None:
+    """The build of our modules for guests of a kernel; None: it cannot have them."""
+    return None if kbuild.lacking(version) else Variant.TEST
+
+
 def with_module(spec: VmSpec, image: Image, module: UserModule, log: Log) -> VmSpec:
     """The same guest with the user's modules, which are built, and their tests."""
     variant = spec.variant or Variant.TEST
@@ -203,7 +211,8 @@ def with_module(spec: VmSpec, image: Image, module: UserModule, log: Log) -> VmS
     env |= {MODULE_DIR: str(place)} if place else {}
     env |= {MODPROBE: " ".join(module.modprobe)} if module.modprobe else {}
     shares = () if module.root == prepare.SOURCE else (module.root,)
-    return replace(spec, variant=variant, shares=(*spec.shares, *shares), env=env)
+    ours = spec.variant or default_variant(image.version)
+    return replace(spec, variant=ours, shares=(*spec.shares, *shares), env=env)
 
 
 def load(guest: Vm, module: UserModule) -> None:

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The kernels that guests can run, read from vm/versions.toml."""
+"""The kernels that guests can run: those of vm/versions.toml, and trees that the user built."""
+
+from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kfabric.errors import SetupError, UsageError
+from kfabric.vm import kerneltree
 
 FILE = "vm/versions.toml"
 ENVIRONMENT = "KFABRIC_KERNEL"
 """Names the kernel of guests whose specification names none."""
+CHECKED_MIB, CHECKED_SLOW = 2560, 6.0
+"""The memory and the slowness of guests whose kernel checks each access or lock."""
 
 
 class UnknownKernel(UsageError, label="no such kernel"):
@@ -42,13 +47,22 @@ class Built:
 
 
 @dataclass(frozen=True)
+class Tree:
+    """A kernel that the user has built; see :mod:`kfabric.vm.kerneltree`."""
+
+    directory: Path
+    userland: Version
+    """The kernel whose guests have the same userland."""
+
+
+@dataclass(frozen=True)
 class Version:
-    """A kernel under its name in the file, and its userland."""
+    """A kernel under its name in the file, or that of its directory, and its userland."""
 
     name: str
     suite: str
     """Debian's suite of the guest's userland."""
-    origin: Stock | Built
+    origin: Stock | Built | Tree
     memory_mib: int = 0
     """The minimum for its guests."""
     slow: float = 1.0
@@ -67,18 +81,47 @@ class Versions:
     def find(self, name: str = "") -> Version:
         """The kernel of that name, or that of ``$KFABRIC_KERNEL``, or the default.
 
-        Raises UnknownKernel.
+        A name with a slash is the directory of a kernel tree. Raises UnknownKernel, or
+        NoKernelTree.
         """
         wanted = name or os.environ.get(ENVIRONMENT) or self.default
+        if "/" in wanted:
+            return self._of_tree(Path(wanted).absolute())
         if wanted not in self.kernels:
             named = "" if name else f", which ${ENVIRONMENT} names"
             raise UnknownKernel(f"{wanted}{named}", f"{FILE} has {', '.join(self.kernels)}")
         return self.kernels[wanted]
 
+    def _of_tree(self, directory: Path) -> Version:
+        kerneltree.check(directory)
+        userland = self.kernels[self.default]
+        tree = Tree(directory, userland)
+        if len(kerneltree.lacks(directory, kerneltree.CHECKS)) == len(kerneltree.CHECKS):
+            return Version(str(directory), userland.suite, tree)
+        return Version(str(directory), userland.suite, tree, CHECKED_MIB, CHECKED_SLOW)
+
     def matrix(self) -> list[str]:
         """Names of the stock kernels without extra parameters."""
         every = self.kernels.items()
         return [name for name, one in every if isinstance(one.origin, Stock) and not one.append]
+
+
+def label(name: str) -> str:
+    """A kernel's name as a part of file names."""
+    return name.strip("/").replace("/", "-")
+
+
+def lacks(version: Version, names: Iterable[str]) -> list[str]:
+    """The options that a kernel does not have; those of vm/versions.toml have all."""
+    origin = version.origin
+    return kerneltree.lacks(origin.directory, names) if isinstance(origin, Tree) else []
+
+
+def require(version: Version, names: Iterable[str], what: str) -> None:
+    """Raise NoKernelTree if a kernel lacks options that ``what`` needs."""
+    if missing := lacks(version, names):
+        text = f"{version.name} lacks {', '.join(missing)}, without which {what}"
+        raise kerneltree.NoKernelTree(text, "set them and build it again")
 
 
 def load(source: Path) -> Versions:

@@ -51,6 +51,10 @@ GUEST: list[Case] = [
     (["--memory", "1.5"], USAGE, "--memory: '1.5' is no whole number"),
     (["--memory", "2G"], USAGE, "--memory: '2G' is no whole number"),
     (["--kernel", "6.66"], USAGE, "no such kernel: 6.66; vm/versions.toml has 6.1,"),
+    (["--kdir", "{dir}/nowhere"], USAGE, "no kernel to boot: {dir}/nowhere is no directory"),
+    (["--kdir", "{dir}/plain"], USAGE, "no kernel to boot: {dir}/plain is no directory"),
+    (["--kdir", "{dir}/empty"], USAGE, "no kernel to boot: {dir}/empty has no .config"),
+    (["--kdir"], USAGE, "--kdir: expected one argument"),
     (["--variant", "both"], USAGE, "--variant: invalid choice: 'both' (choose from 'prod'"),
     (["--nonesuch"], USAGE, "unrecognized arguments: --nonesuch"),
     (["--append"], USAGE, "--append: expected one argument"),
@@ -121,6 +125,7 @@ TEST: list[Case] = [
     (["--vms", "0"], USAGE, "at least one guest is needed"),
     (["--kernel", "6.66"], USAGE, "no such kernel: 6.66"),
     (["--kernel", "6.1", "--matrix"], USAGE, "--matrix: not allowed with argument --kernel"),
+    (["--kdir", "{dir}/empty"], USAGE, "no kernel to boot: {dir}/empty has no .config"),
     (["--tx"], USAGE, "--tx: expected one argument"),
 ]
 REPORT: list[Case] = [
@@ -318,6 +323,7 @@ def test_many_bad_inputs_of_every_command_are_tried() -> None:
     ("name", "value", "status", "text"),
     [
         ("KFABRIC_KERNEL", "6.66", USAGE, "6.66, which $KFABRIC_KERNEL names"),
+        ("KFABRIC_KERNEL", "/nowhere", USAGE, "no kernel to boot: /nowhere is no directory"),
         ("XDG_CACHE_HOME", "/proc", SETUP, "cannot make /proc/kfabric: No such file"),
         ("XDG_CACHE_HOME", "/dev/null", SETUP, "cannot make /dev/null/kfabric: Not a directory"),
         ("XDG_CACHE_HOME", "/tmp/a b", SETUP, "cannot handle a character in /tmp/a b/kfabric"),

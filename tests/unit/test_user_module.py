@@ -26,7 +26,7 @@ from kfabric.names import python_path
 from kfabric.runner import testrun
 from kfabric.vm import kbuild, prepare, userbuild, usermodule
 from kfabric.vm.machine import Vm
-from kfabric.vm.spec import Variant
+from kfabric.vm.spec import Image, Variant
 from kfabric.vm.userbuild import UserModuleError
 from kfabric.vm.usermodule import UserModule
 
@@ -55,7 +55,7 @@ def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     place = SimpleNamespace(headers=lambda release: headers)
     monkeypatch.setattr(kbuild.supply, "of", lambda *_: place)
     monkeypatch.setattr(kbuild, "strip", lambda modules, target: None)
-    image: Any = SimpleNamespace(release="6.1", version=None)
+    image = Image("6.1", Path(), Path(), Path(), prepare.version("6.1"))
 
     def run(script: str) -> Path:
         argv = ["sh", "-euc", f'cd "$0"; {script}']
@@ -332,7 +332,7 @@ def test_parameter_that_no_module_has_is_refused_before_a_guest_boots(
     """In one line, with those that there are."""
     monkeypatch.setattr(usermodule.kbuild, "ensure", lambda *_: None)
     monkeypatch.setattr(usermodule.userbuild, "ensure", lambda *_: made)
-    image: Any = None
+    image = Image("6.1", Path(), Path(), Path(), prepare.version("6.1"))
     with pytest.raises(UserModuleError) as error:
         usermodule.build(image, Variant.TEST, UserModule(made, made, (word,)), lambda line: None)
     assert error.value.line() == f"wrong usage: --module-param {word}: {reason}"
