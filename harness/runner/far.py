@@ -26,7 +26,7 @@ from kfabric import errors, splats
 from kfabric.errors import BootError, ExitStatus, GuestError, GuestLost, KfabricError, SetupError
 from kfabric.runner import farside
 from kfabric.streams import copy_socket
-from kfabric.vm import usermodule, versions
+from kfabric.vm import usermodule
 from kfabric.vm.usermodule import UserModule
 
 SERVE = "from kfabric.runner import farside; farside.serve(channel)"
@@ -102,7 +102,7 @@ class FarGuest:
             raise SetupError(f"{self._where}: no Python answers: {error!r}", hint) from None
 
     def boot(self, name: str, tested: UserModule | None) -> None:
-        """Boot it, on the kernel chosen here and with the same user's module.
+        """Boot it, on the kernel and image chosen here and with the same user's module.
 
         Raises KfabricError if it does not boot, or the machines do not have the same files.
         """
@@ -111,7 +111,7 @@ class FarGuest:
         request = {
             "name": name,
             "directory": str(self._directory),
-            "kernel": os.environ.get(versions.ENVIRONMENT, ""),
+            "environment": {name: os.environ.get(name, "") for name in farside.ENVIRONMENT},
             "module": usermodule.to_json(tested) if tested else "",
             "manifest": self.manifest(tested),
         }

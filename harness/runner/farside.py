@@ -20,12 +20,14 @@ from kfabric import errors
 from kfabric.errors import KfabricError, SetupError
 from kfabric.runner.pool import Guest
 from kfabric.streams import copy_socket
-from kfabric.vm import prepare, usermodule, versions
+from kfabric.vm import layer, prepare, usermodule, versions
 from kfabric.vm.usermodule import UserModule
 
 DRAIN_SECONDS = 5.0
 SAME = ("harness", "kfabric_py", "kmod", "tests", "examples", "vm")
 """Directories of the checkout that must be the same on both machines."""
+ENVIRONMENT = (versions.ENVIRONMENT, layer.PACKAGES, layer.MODULES)
+"""Chooses the image; as on the other machine."""
 _SHOWN = 3
 
 Boot = Callable[[str, Path, UserModule | None], Guest]
@@ -110,8 +112,7 @@ class Farside:
         tested = usermodule.from_json(request["module"])
         if request["manifest"] is not None:
             compare(request["manifest"], tested)
-        if request["kernel"]:
-            os.environ[versions.ENVIRONMENT] = request["kernel"]
+        os.environ.update({name: value for name, value in request["environment"].items() if value})
         self._guest = self._boot(request["name"], Path(request["directory"]), tested)
 
     def do_stream(self, request: tuple[str, Any]) -> None:

@@ -29,8 +29,16 @@ from kfabric.runner import matrix
 from kfabric.runner.matrix import Column
 from kfabric.terminal import tables
 from kfabric.terminal.arguments import Parser, whole
-from kfabric.vm import bytecode, kbuild, memory, prepare, tools, usermodule, versions
-from kfabric.vm.options import KDIR_HELP, VMCORE_HELP, kernel_help, kernel_name, kernel_tree
+from kfabric.vm import bytecode, kbuild, layer, memory, prepare, tools, usermodule, versions
+from kfabric.vm.options import (
+    KDIR_HELP,
+    VMCORE_HELP,
+    add_image_options,
+    extras,
+    kernel_help,
+    kernel_name,
+    kernel_tree,
+)
 from kfabric.vm.spec import Image, Variant, VmSpec
 from kfabric.vm.userbuild import UserModuleError
 from kfabric.vm.usermodule import UserModule
@@ -138,6 +146,8 @@ def main(argv: Sequence[str]) -> int:
         options += ["--kfabric-module", usermodule.to_json(tested), f"--rootdir={tested.root}"]
         # pytest would write it below the root.
         options += ["-o", f"cache_dir={REPORTS / 'pytest_cache'}"]
+    # For all guests of the run, those that tests boot as well.
+    os.environ.update(layer.environment(extras(args) | layer.of_environment()))
     known = versions.load(prepare.SOURCE)
     kernels = known.matrix() if args.matrix else args.kernel
     if args.matrix and not paths:
@@ -300,6 +310,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         action="store_true",
         help="only the unit tests, and in guests those marked core: ten minutes with the set-up",
     )
+    add_image_options(parser)
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms",

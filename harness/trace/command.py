@@ -65,6 +65,8 @@ def main(argv: Sequence[str]) -> int:
 
         version = prepare.version(args.kernel)
         versions.require(version, kerneltree.TRACING, "nothing can be traced")
+        # A traced module need not be of the kernel: it may be built for the guest.
+        args.kernel_modules += [f"{name}?" for name in args.modules]
         vm, tested = guest(args, "trace")
         scope = _of_built(scope, vm.spec.env)
         with disposable(vm, tested):

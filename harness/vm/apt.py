@@ -57,6 +57,12 @@ def depends(package: str) -> list[str]:
     return [line.split()[1] for line in lines if line.strip().startswith("Depends:")]
 
 
+def names(root: Path) -> list[str]:
+    """The names of all packages that the lists of a Debian tree have."""
+    status = f"Dir::State::Status={root}/var/lib/dpkg/status"
+    return _read(["apt-cache", "-o", f"Dir={root}", "-o", status, "pkgnames"])
+
+
 def install(packages: list[str]) -> None:
     """Install packages on the host; raises SetupError."""
     argv = ["install", "-q", "-y", "--no-install-recommends", *packages]

@@ -104,7 +104,7 @@ def _build(source: Path, version: Version, place: Supply, target: Path, log: Log
         log("image: Python packages")
         _install_python(source, root)
         log("image: file system")
-        _make_disk(root, scratch / DISK)
+        make_disk(root, scratch / DISK)
         _record_contents(root, release, scratch / "image.json")
         shutil.rmtree(root)
         shutil.rmtree(scratch / kernel.TREE, ignore_errors=True)
@@ -161,7 +161,8 @@ def _install_python(source: Path, root: Path) -> None:
     tools.run(testing, "pytest fails", accept=(0, 5))
 
 
-def _make_disk(root: Path, image: Path) -> None:
+def make_disk(root: Path, image: Path) -> None:
+    """Make a file system with the files of a directory; raises SetupError."""
     used = int(subprocess.check_output(["du", "-sxm", str(root)], text=True).split()[0])
     size = used * 5 // 4 + 256  # leaves room for the guest's own files
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from kfabric.errors import GuestError
 from kfabric.terminal.arguments import whole
-from kfabric.vm import prepare, usermodule, versions, workdir
+from kfabric.vm import layer, prepare, usermodule, versions, workdir
 from kfabric.vm.machine import Vm
-from kfabric.vm.spec import Variant, VmSpec
+from kfabric.vm.spec import Extras, Variant, VmSpec
 from kfabric.vm.usermodule import UserModule
 
 LEAST_MIB = 256
@@ -26,6 +26,7 @@ VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 def add_guest_options(parser: argparse.ArgumentParser, module: bool = True) -> None:
     """Add them; ``module``: with ``--module DIR``, otherwise the caller sets ``args.module``."""
     add_kernel_option(parser)
+    add_image_options(parser)
     usermodule.add_options(parser, module)
     add_variant_option(parser, "build these modules, whose directory is $KFABRIC_MODULES")
     parser.add_argument(
@@ -53,6 +54,32 @@ def add_kernel_option(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--kdir", dest="kernel", type=kernel_tree, default="", metavar="DIR", help=KDIR_HELP
     )
+
+
+def add_image_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--packages",
+        action="extend",
+        type=layer.package_names,
+        default=[],
+        metavar="NAME,...",
+        help="also install these Debian packages in the guest's image, e.g. strace,gdb; may be "
+        f"repeated; default: ${layer.PACKAGES}",
+    )
+    parser.add_argument(
+        "--kernel-modules",
+        action="extend",
+        type=layer.module_names,
+        default=[],
+        metavar="NAME,...",
+        help="also put these modules of the kernel into the image, e.g. null_blk,fs/nfs/; may be "
+        f"repeated; default: ${layer.MODULES}",
+    )
+
+
+def extras(args: argparse.Namespace) -> Extras:
+    """What the image must have: whatever these options name, and the modules to load."""
+    return Extras(tuple(args.packages), (*args.kernel_modules, *args.modprobe))
 
 
 def kernel_name(name: str) -> str:
@@ -89,18 +116,19 @@ def guest(args: argparse.Namespace, name: str) -> tuple[Vm, UserModule | None]:
 
     Its name is unique on this host. The user's commands run in ``vm.here``. Raises KfabricError.
     """
+    tested = usermodule.of(args)
     spec = VmSpec(
         name=f"{name}-{os.getpid()}",
         kernel=args.kernel,
+        extras=extras(args),
         memory_mib=args.memory,
         cpus=args.cpus,
         variant=Variant(args.variant) if args.variant else None,
         cmdline=tuple(args.append),
         vmcore=args.vmcore,
     )
-    tested = usermodule.of(args)
     if tested:
-        image = prepare.guest_image(kernel=spec.kernel)
+        image = prepare.guest_image(kernel=spec.kernel, extras=spec.extras)
         spec = usermodule.with_module(spec, image, tested, prepare.say)
     return prepare.vm(workdir.add(spec, usermodule.home(tested), prepare.say)), tested
 

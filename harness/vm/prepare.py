@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 from kfabric.errors import SetupError
-from kfabric.vm import accel, cache, image, kbuild, versions
+from kfabric.vm import accel, cache, image, kbuild, layer, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.machine import Vm
-from kfabric.vm.spec import Accel, Image, VmSpec
+from kfabric.vm.spec import Accel, Extras, Image, VmSpec
 from kfabric.vm.versions import Version
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -36,15 +36,18 @@ def version(kernel: str = "") -> Version:
     return versions.load(SOURCE).find(kernel)
 
 
-def guest_image(log: Log = say, kernel: str = "") -> Image:
+def guest_image(log: Log = say, kernel: str = "", extras: Extras = Extras()) -> Image:  # noqa: B008
     """The guest image of a kernel, built if needed; empty: the default.
 
+    It also has the additions that the environment asks for.
+
     Raises:
-        UnknownKernel: there is none of that name.
-        NoKernelTree: there is none in that directory.
+        UsageError: there is no kernel, package or module of that name.
+        NoKernelTree: there is no kernel in that directory.
         SetupError: guests cannot run on this host.
     """
     chosen = version(kernel)
+    extras |= layer.of_environment()
     if platform.machine() != "x86_64":
         raise SetupError(f"the host is {platform.machine()}", "an x86-64 host is needed")
     if os.geteuid() != 0:
@@ -53,7 +56,7 @@ def guest_image(log: Log = say, kernel: str = "") -> Image:
         cache.require_plain(place)
     cache.make(cache.root())
     cache.require_space(SOURCE / "build", SPACE_MIB)
-    return image.ensure(SOURCE, chosen, log)
+    return layer.ensure(SOURCE, image.ensure(SOURCE, chosen, log), extras, log)
 
 
 def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:
@@ -67,7 +70,7 @@ def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:
 
 def image_and_accel(spec: VmSpec, log: Log = say) -> tuple[Image, Accel]:
     """Build a guest's image and modules if needed, and choose its accelerator."""
-    guest = guest_image(log, spec.kernel)
+    guest = guest_image(log, spec.kernel, spec.extras)
     if spec.variant is not None:
         kbuild.ensure(SOURCE, guest, spec.variant, log)
     choice = accel.choose(guest)

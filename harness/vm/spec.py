@@ -59,6 +59,25 @@ class Image:
 
 
 @dataclass(frozen=True)
+class Extras:
+    """What a guest's image has in addition; see :mod:`kfabric.vm.layer`."""
+
+    packages: tuple[str, ...] = ()
+    """Debian's names."""
+    modules: tuple[str, ...] = ()
+    """Kernel modules, as a line of vm/modules-guest.txt names them."""
+
+    def __bool__(self) -> bool:
+        return bool(self.packages or self.modules)
+
+    def __or__(self, other: Extras) -> Extras:
+        return Extras(self.packages + other.packages, self.modules + other.modules)
+
+    def __str__(self) -> str:
+        return " ".join((*self.packages, *self.modules))
+
+
+@dataclass(frozen=True)
 class Deadlines:
     """Seconds after which the watchdog ends a guest."""
 
@@ -81,6 +100,7 @@ class VmSpec:
     """For messages; also the guest's host name."""
     kernel: str = ""
     """Its name in vm/versions.toml, or the directory of its tree; empty: the default."""
+    extras: Extras = Extras()
     memory_mib: int = 1024
     cpus: int = 2
     variant: Variant | None = None
