@@ -30,7 +30,7 @@ DIRECTORY = "layers"
 FACTS = "layer.json"
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]*[a-z0-9.+](=[A-Za-z0-9.+:~-]+|/[A-Za-z-]+)?")
-_MODULE = re.compile(r"([A-Za-z0-9_-]+|([A-Za-z0-9_.-]+/)+)\??")
+_MODULE = re.compile(r"([A-Za-z0-9_-]+|([A-Za-z0-9_][A-Za-z0-9_.-]*/)+)\??")
 # A package may rely on these without depending on them, but the image has few of them.
 _ESSENTIAL = "?essential"
 _UNKNOWN = re.compile(

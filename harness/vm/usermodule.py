@@ -74,7 +74,7 @@ def add_options(parser: argparse.ArgumentParser, module: bool = True) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="load this module of the guest's image; may be repeated",
+        help="load this module of the guest's kernel; may be repeated",
     )
     parser.add_argument(
         "--module-param",

@@ -58,6 +58,10 @@ GUEST: list[Case] = [
     (["--variant", "both"], USAGE, "--variant: invalid choice: 'both' (choose from 'prod'"),
     (["--nonesuch"], USAGE, "unrecognized arguments: --nonesuch"),
     (["--append"], USAGE, "--append: expected one argument"),
+    (["--packages", "Strace"], USAGE, "'Strace' is no name of a Debian package; names are"),
+    (["--packages", ""], USAGE, "'' is no name of a Debian package"),
+    (["--kernel-modules", "loop,,fuse"], USAGE, "'' is no name of a kernel module; names are"),
+    (["--kernel-modules", "./null_blk.ko"], USAGE, "'./null_blk.ko' is no name of a kernel module"),
 ]
 TIMEOUTS: list[Case] = [
     (["--timeout", "0"], USAGE, "--timeout: '0' is not more than 0"),
@@ -127,6 +131,8 @@ TEST: list[Case] = [
     (["--kernel", "6.1", "--matrix"], USAGE, "--matrix: not allowed with argument --kernel"),
     (["--kdir", "{dir}/empty"], USAGE, "no kernel to boot: {dir}/empty has no .config"),
     (["--tx"], USAGE, "--tx: expected one argument"),
+    (["--packages", "strace gdb"], USAGE, "'strace gdb' is no name of a Debian package"),
+    (["--kernel-modules", "nfs/nfs"], USAGE, "'nfs/nfs' is no name of a kernel module"),
 ]
 REPORT: list[Case] = [
     ([], USAGE, "required: DIR"),
@@ -194,8 +200,9 @@ OTHERS: dict[str, list[Case]] = {
     ],
     "vm": [
         ([], USAGE, "required: action"),
-        (["destroy"], USAGE, "invalid choice: 'destroy' (choose from 'build', 'clean')"),
+        (["destroy"], USAGE, "invalid choice: 'destroy' (choose from 'build', 'list', 'clean')"),
         (["build", "--kernel", "6.66"], USAGE, "no such kernel: 6.66"),
+        (["build", "--packages", "a b"], USAGE, "'a b' is no name of a Debian package"),
     ],
     "mutants": [
         (["nonesuch"], USAGE, "no such mutant: nonesuch; see tests/mutants"),
@@ -265,7 +272,8 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Vm, "start", refuse)
     monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.delenv("KFABRIC_KERNEL", raising=False)
+    for name in ("KFABRIC_KERNEL", "KFABRIC_PACKAGES", "KFABRIC_KERNEL_MODULES"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -324,6 +332,8 @@ def test_many_bad_inputs_of_every_command_are_tried() -> None:
     [
         ("KFABRIC_KERNEL", "6.66", USAGE, "6.66, which $KFABRIC_KERNEL names"),
         ("KFABRIC_KERNEL", "/nowhere", USAGE, "no kernel to boot: /nowhere is no directory"),
+        ("KFABRIC_PACKAGES", "Strace", USAGE, "'Strace' is no name of a Debian package"),
+        ("KFABRIC_KERNEL_MODULES", "a b", USAGE, "'a b' is no name of a kernel module"),
         ("XDG_CACHE_HOME", "/proc", SETUP, "cannot make /proc/kfabric: No such file"),
         ("XDG_CACHE_HOME", "/dev/null", SETUP, "cannot make /dev/null/kfabric: Not a directory"),
         ("XDG_CACHE_HOME", "/tmp/a b", SETUP, "cannot handle a character in /tmp/a b/kfabric"),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -97,6 +98,16 @@ def test_guest_goes_on_from_where_its_kind_was_frozen(tmp_path: Path) -> None:
     vm.start()
     assert vm.launches == [("disk.qcow2", True)]
     assert "Linux version" in vm.console_text(), "its console begins with the boot"
+
+
+def test_layer_has_frozen_guests_of_its_own(tmp_path: Path) -> None:
+    """Kernel, initrd and parameters are those of the image that it is a layer of."""
+    vm = PaperVm(tmp_path, VmSpec(), thaws=True)
+    vm.image = replace(vm.image, disk=tmp_path / "layers/1234/root.img")
+    vm.start()
+    assert not (tmp_path / "frozen").exists()
+    assert vm.launches == [("disk.qcow2", True)]
+    assert (tmp_path / "layers/1234/frozen").is_dir()
 
 
 def test_guest_that_does_not_thaw_boots(tmp_path: Path) -> None:

@@ -240,15 +240,21 @@ def test_module_of_the_image_is_loaded_and_unloaded(probe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("words", "status", "reason"),
     [
-        (["--modprobe=nosuch"], "modprobe nosuch: No such file or directory"),
-        (["--modprobe=ifb", "--module-param=nosuch=1"], "ifb has no parameter nosuch"),
+        (["--modprobe=nosuch"], ExitStatus.USAGE, "no such kernel module: nosuch in kernel "),
+        (
+            ["--modprobe=ifb", "--module-param=nosuch=1"],
+            ExitStatus.MODULE_LOAD,
+            "ifb has no parameter nosuch",
+        ),
     ],
 )
-def test_what_the_image_does_not_have_is_named(probe, words: list[str], reason: str) -> None:
+def test_what_the_kernel_does_not_have_is_named(
+    probe, words: list[str], status: ExitStatus, reason: str
+) -> None:
     """In one line, before any test."""
     done = probe(*words)
-    assert done.status == ExitStatus.MODULE_LOAD
+    assert done.status == status
     assert reason in done.output
     assert done.cases == {}
