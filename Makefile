@@ -18,6 +18,7 @@
 # make share           a part of mutants, gallery and fuzz, chosen by the commit
 # make check           static checks of everything
 # make docs            the documents and the API reference as a site, in build/docs
+# make wheels          the tool and its client as Python packages, in build/wheels
 # make modules         build the kernel modules for the guest's kernel
 # make shell           a shell in a guest
 # make setup           only the set-up: Debian packages, Python environment
@@ -27,7 +28,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check docs modules shell clean
+.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check docs wheels modules shell clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -93,6 +94,10 @@ check: setup-check
 
 docs: setup
 	@$(KFABRIC) docs $(ARGS)
+
+wheels: setup-check
+	@vm/wheels.sh build/venv/bin/python build/wheels
+	@ls build/wheels/*.whl
 
 modules: setup
 	@$(KFABRIC) modules $(ARGS)

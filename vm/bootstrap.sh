@@ -94,7 +94,8 @@ install_packages() { # FILE...
 }
 
 install_python() {
-	wanted=$(cat "$top"/vm/requirements-*.txt "$top/pyproject.toml" "$0" | sha256sum)
+	wanted=$(cat "$top"/vm/requirements-*.txt "$top/pyproject.toml" "$top/kfabric_py/pyproject.toml" \
+		"$top/kfabric_py/VERSION" "$0" | sha256sum)
 	[ "$(cat "$venv/ready" 2>/dev/null)" != "$wanted" ] || return 0
 	say "Python environment: build/venv"
 	$python -m venv "$venv" >>"$log" 2>&1 || die "cannot make a Python environment"
@@ -103,7 +104,8 @@ install_python() {
 	# The name under which host and guests import harness/ (names.py).
 	mkdir -p "$top/build/python"
 	ln -sfn ../../harness "$top/build/python/kfabric"
-	"$venv/bin/pip" install -q --no-build-isolation --no-deps -e "$top" >>"$log" 2>&1 ||
+	"$venv/bin/pip" install -q --no-build-isolation --no-deps -e "$top/kfabric_py" -e "$top" \
+		>>"$log" 2>&1 ||
 		die "pip cannot install this checkout"
 	echo "$wanted" >"$venv/ready"
 }
