@@ -12,10 +12,12 @@ import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
 
-from kfabric.errors import ExitStatus, KfabricError, UsageError, near, report
+from kfabric import names
+from kfabric.errors import ExitStatus, KfabricError, UsageError, near, needs_checkout, report
 from kfabric.terminal import completion
 
 COMMANDS = {
+    "setup": ("kfabric.commands.setup", "install the Debian packages that guests need"),
     "demo": ("kfabric.demo", "prove wake-ups over rxe in a disposable guest"),
     "test": ("kfabric.runner.testrun", "run the tests, on the host and in guests"),
     "new": ("kfabric.commands.new", "write a kernel module with a test, to begin with"),
@@ -37,22 +39,31 @@ COMMANDS = {
 }
 
 
+NEED_CHECKOUT = frozenset({"bench", "check", "docs", "fuzz", "gallery", "mutants", "share"})
+"""Those of them that work on kfabric itself; an installed tool lacks them."""
+
+
 class UnknownCommand(UsageError, label="no such command"):
     """There is no subcommand of that name."""
 
 
 def usage() -> str:
     width = max(map(len, COMMANDS))
-    rows = [f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    rows = [f"  {name:{width}}  {COMMANDS[name][1]}" for name in available()]
     head = "usage: kfabric COMMAND [ARGUMENT...]   (kfabric COMMAND --help for more)"
     return "\n".join([head, "", *rows])
+
+
+def available() -> list[str]:
+    """The subcommands that this tool has."""
+    return [name for name in COMMANDS if not (names.INSTALLED and name in NEED_CHECKOUT)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; the exit status of the process."""
     words = list(sys.argv[1:] if argv is None else argv)
     if completion.ENVIRONMENT in os.environ:
-        words = [completion.command(COMMANDS)]
+        words = [completion.command(available())]
     if words[:1] in (["-h"], ["--help"], ["help"]):
         print(usage())
         return ExitStatus.OK
@@ -84,9 +95,11 @@ def version() -> str:
 
 
 def _module(name: str) -> ModuleType:
-    """The module of a subcommand. Raises UnknownCommand."""
+    """The module of a subcommand. Raises UsageError."""
     if name not in COMMANDS:
-        raise UnknownCommand(name, near(name, COMMANDS, "see kfabric --help"))
+        raise UnknownCommand(name, near(name, available(), "see kfabric --help"))
+    if name not in available():
+        raise needs_checkout(f"kfabric {name}")
     return importlib.import_module(COMMANDS[name][0])
 
 

@@ -117,6 +117,11 @@ class GuestSplat(GuestError, status=ExitStatus.SPLAT, label="kernel splat in the
     """The guest's log has a kernel warning although the run succeeded."""
 
 
+def needs_checkout(command: str) -> UsageError:
+    """The error of a command that works on kfabric itself, which an installed tool lacks."""
+    return UsageError(f"{command} needs a checkout of kfabric", "this is an installed tool")
+
+
 def report(error: KfabricError) -> int:
     """Print a failure, its console first and its one line last; its exit status."""
     if error.console:

@@ -5,6 +5,9 @@ import os
 from pathlib import Path
 from typing import Final
 
+INSTALLED: Final = not (Path(__file__).resolve().parents[1] / "pyproject.toml").exists()
+"""Whether this is no checkout, but an installed package (harness/vm/source.py)."""
+
 
 def python_path(source: Path) -> str:
     """The PYTHONPATH with which a process finds the packages of a checkout.

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 # bootstrap.sh LIST...: prepares a bare Debian 12 machine for build/venv/bin/kfabric: installs
 # the missing Debian packages of vm/packages-LIST.txt, the Python environment, and the packages
-# of vm/requirements-LIST.txt in it. Takes well under a second if nothing is missing.
+# of vm/requirements-LIST.txt in it. For an installed kfabric (harness/vm/source.py) pip has
+# installed the Python packages. Takes well under a second if nothing is missing.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -131,6 +132,7 @@ for name in "$@"; do
 done
 # shellcheck disable=SC2086 # paths without spaces: kbuild refuses others, too
 install_packages $lists
+[ -e "$top/pyproject.toml" ] || exit 0
 install_python
 for name in "$@"; do
 	install_more_python "$name"

@@ -22,7 +22,7 @@ from kfabric.report.export import report, write_json
 from kfabric.report.source import open_source
 from kfabric.terminal.arguments import writable
 from kfabric.verdict.verdict import Outcome
-from kfabric.vm import prepare
+from kfabric.vm import prepare, source
 from kfabric.vm.jobs import events
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Variant, VmSpec
@@ -59,7 +59,7 @@ class Run:
         self.began = float(os.environ.get(BEGAN) or time.time())
         self.fault = fault
         self.messages = messages
-        self.output = writable(output or prepare.SOURCE / "build/demo")
+        self.output = writable(output or source.results() / "demo")
         self.hint = f"see {self.output / 'console.log'}"
         self.console = Console(stderr=True)
         self.fresh = False

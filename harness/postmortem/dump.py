@@ -41,7 +41,10 @@ def open_dump(core: Path, files: list[Path]) -> Any:
     Raises:
         SetupError: it cannot be read, or the files are not those that ran.
     """
-    import drgn
+    try:
+        import drgn
+    except ImportError:
+        raise SetupError("drgn is not installed", "pip install 'kfabric[post-mortem]'") from None
 
     # drgn warns about the order of each dump.
     logging.getLogger("drgn").setLevel(logging.ERROR)

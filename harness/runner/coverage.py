@@ -5,6 +5,7 @@ Each guest leaves the kernel's counts (harness/guest/coverage.py); gcovr reads t
 with the compiler's notes next to the objects, and adds them up.
 """
 
+import importlib.util
 import json
 import re
 import shutil
@@ -32,6 +33,9 @@ class ShowCoverage:
     """Prints the table when all guests have left their counts below ``directory``."""
 
     def __init__(self, directory: Path, record: Callable[[str], None] | None = None) -> None:
+        # At once: the guests may take hours.
+        if importlib.util.find_spec("gcovr") is None:
+            raise pytest.UsageError("--coverage needs gcovr: pip install 'kfabric[coverage]'")
         self._directory = directory
         self._record = record
 

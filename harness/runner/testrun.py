@@ -24,7 +24,7 @@ from rich.console import Console
 
 from kfabric import names
 from kfabric.docs import results
-from kfabric.errors import ExitStatus, KfabricError, UsageError, near, report
+from kfabric.errors import ExitStatus, KfabricError, UsageError, near, needs_checkout, report
 from kfabric.runner import matrix
 from kfabric.runner.matrix import Column
 from kfabric.terminal import tables
@@ -139,6 +139,8 @@ def main(argv: Sequence[str]) -> int:
     if args.quick and (paths or args.matrix or args.module or args.modprobe):
         raise UsageError("--quick chooses the tests itself", "leave it out to name others")
     tested = usermodule.of(args, map(_file, paths))
+    if names.INSTALLED and (args.results or not tested):
+        raise needs_checkout(f"kfabric test {'--results' if tested else 'without a module'}")
     if tested:
         # pytest runs in another directory.
         paths = ["::".join([str(_file(p).resolve()), *p.split("::")[1:]]) for p in paths]

@@ -33,11 +33,11 @@ from kfabric.trace import table, watch
 from kfabric.trace.guest import LIVE
 from kfabric.trace.scope import MODULES_LIMIT, Scope, add_scope_options, scope_of
 from kfabric.trace.summary import SUMMARY, Row, decode, decode_row
+from kfabric.vm import source
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-DEFAULT = watch.SOURCE / "build/trace"
 _FILES = (HEAD, RECORDS, SUMMARY, LIVE)
 _NEW = ".new-"
 # bcc is a package of Debian's own Python.
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parse(argv)
     scope = scope_of(args)
-    default = Path(os.environ[names.OUT]) / "trace" if in_guest() else DEFAULT
+    default = Path(os.environ[names.OUT]) / "trace" if in_guest() else source.results() / "trace"
     output = writable(args.output or default)
     with _new_recording(output) as new:
         if args.here:

@@ -9,19 +9,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kfabric import names
 from kfabric.errors import SetupError
 from kfabric.streams import Output, copy, read_both
+from kfabric.vm.source import SOURCE
 
 if TYPE_CHECKING:
     from rich.live import Live
 
     from kfabric.vm.machine import Vm
 
-SOURCE = Path(__file__).resolve().parents[2]
 Show = Callable[[Output], None]
 """Shows a command's output to its end."""
 

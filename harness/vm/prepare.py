@@ -13,14 +13,24 @@ import sys
 from pathlib import Path
 
 from kfabric.errors import SetupError
-from kfabric.vm import accel, cache, image, kbuild, layer, versions
+from kfabric.vm import accel, cache, image, kbuild, layer, tools, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.machine import Vm
+from kfabric.vm.source import SOURCE as SOURCE
 from kfabric.vm.spec import Accel, Extras, Image, VmSpec
 from kfabric.vm.versions import Version
 
-SOURCE = Path(__file__).resolve().parents[2]
-"""The checkout."""
+PROGRAMS = (
+    "gcc",
+    "make",
+    "depmod",
+    "mke2fs",
+    "mmdebstrap",
+    "qemu-img",
+    "qemu-system-x86_64",
+    "zstd",
+)
+"""Of packages of vm/packages-host.txt; each build and each guest needs some of them."""
 
 SPACE_MIB = 200
 """For the modules; the image has a check of its own."""
@@ -52,6 +62,7 @@ def guest_image(log: Log = say, kernel: str = "", extras: Extras = Extras()) -> 
         raise SetupError(f"the host is {platform.machine()}", "an x86-64 host is needed")
     if os.geteuid() != 0:
         raise SetupError("not root", "run it as root, e.g. with sudo")
+    tools.require(PROGRAMS)
     for place in (SOURCE, cache.root()):
         cache.require_plain(place)
     cache.make(cache.root())

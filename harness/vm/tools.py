@@ -3,15 +3,17 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kfabric.errors import SetupError
 
 SECONDS = 900.0
 END_SECONDS = 5.0
+HINT = 'run "kfabric setup" as root'
 END_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command: the kernel kills it when the thread that started it ends."""
 
@@ -19,11 +21,19 @@ END_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 def install(source: Path, part: str, failure: str) -> None:
     """Install vm/packages-PART.txt and vm/requirements-PART.txt on this machine.
 
-    If that fails, raises SetupError with the text ``failure``.
+    For an installed tool, pip has to do the latter. If that fails, raises SetupError with the text
+    ``failure``.
     """
     argv = [str(source / "vm/bootstrap.sh"), "host", part]
     if subprocess.run(argv, timeout=SECONDS, check=False).returncode:
         raise SetupError(failure, "the reason is printed above")
+
+
+def require(programs: Iterable[str]) -> None:
+    """Raise SetupError if this machine lacks some of these programs."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        raise SetupError(f"not in PATH: {', '.join(missing)}", HINT)
 
 
 def run(
@@ -56,7 +66,7 @@ def run(
             env={**os.environ, "LC_ALL": "C.UTF-8", **environment},
         )
     except FileNotFoundError:
-        raise SetupError(f"{argv[0]} is not installed", "run make setup") from None
+        raise SetupError(f"{argv[0]} is not installed", HINT) from None
     except subprocess.TimeoutExpired:
         raise SetupError(f"{failure}: not done after {SECONDS:g} s", hint) from None
     if done.returncode not in accept:

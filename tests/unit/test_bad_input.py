@@ -220,6 +220,10 @@ OTHERS: dict[str, list[Case]] = {
         (["--fast"], USAGE, "unrecognized arguments: --fast"),
         (["README.md"], USAGE, "unrecognized arguments: README.md"),
     ],
+    "setup": [
+        (["host"], USAGE, "unrecognized arguments: host"),
+        (["--force"], USAGE, "unrecognized arguments: --force"),
+    ],
     "new": [
         ([], USAGE, "required: NAME"),
         (["a b"], USAGE, "'a b' is no name for a module"),

@@ -30,6 +30,15 @@ int main(int argc, char **argv)
 """
 
 
+def test_missing_gcovr_is_reported_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an extra of the installed tool."""
+    monkeypatch.setattr(coverage.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(pytest.UsageError, match=r"pip install 'kfabric\[coverage\]'"):
+        coverage.ShowCoverage(tmp_path)
+
+
 @pytest.fixture
 def objects(tmp_path: Path) -> Path:
     """A program that counts its lines; laid out, and compiled from elsewhere, like the modules."""

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from kfabric.errors import SetupError, UsageError
-from kfabric.postmortem import command, show
+from kfabric.postmortem import command, dump, show
 from kfabric.postmortem.show import Panic, Queue, Sleeper, Thread
 
 READER = Thread(41, "reader", "S", ("schedule", "kfi_waitq_sleep [kfabric]"))
@@ -125,3 +126,11 @@ def test_broken_description_is_an_error(core: Path, tmp_path: Path, text: str) -
     (tmp_path / "guest/vmcore.json").write_text(text)
     with pytest.raises(SetupError, match=r"vmcore\.json is not as it was written"):
         command.debug_files(core, tmp_path / "kernels")
+
+
+def test_missing_drgn_is_an_error(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra of the installed tool."""
+    monkeypatch.setitem(sys.modules, "drgn", None)
+    with pytest.raises(SetupError, match="drgn is not installed") as caught:
+        dump.open_dump(core, [])
+    assert caught.value.hint == "pip install 'kfabric[post-mortem]'"
