@@ -20,6 +20,7 @@ import pytest
 
 from kfabric import names
 from kfabric.guest import in_guest
+from kfabric.runner import shards
 
 if TYPE_CHECKING:
     from kfabric.docs.results import Measurement
@@ -89,6 +90,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="the user's module to test, as kfabric test --module describes it",
     )
     group.addoption(
+        "--kfabric-shard",
+        type=shards.parse,
+        metavar="K/N",
+        help="run the K-th of N shards of the tests (docs/ci.md)",
+    )
+    group.addoption(
         "--soak-hours",
         type=float,
         default=0.0,
@@ -125,10 +132,20 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "unwatched(reason): --verify-wakeups takes the probes off for this test"
     )
     here = in_guest() or config.option.kfabric_here
+    if config.option.kfabric_shard:
+        guests = here or _wants_guests(config)
+        config.pluginmanager.register(
+            shards.Deal(config.option.kfabric_shard, guests), "kfabric-shard"
+        )
     if here:
         _check_guest(config)
     if not is_worker(config):
         _check_run(config, here)
+
+
+def _wants_guests(config: pytest.Config) -> bool:
+    """Whether the tests run in guests of this run, seen from the host and from there."""
+    return bool(config.option.kfabric_vms or config.option.kfabric_tx)
 
 
 def _check_guest(config: pytest.Config) -> None:
@@ -208,13 +225,13 @@ def _check_run(config: pytest.Config, here: bool) -> None:
     option, register = config.option, config.pluginmanager.register
     if "s" not in option.reportchars:
         option.reportchars += "s"
-    register(Outcome(), "kfabric-outcome")
+    register(Outcome(part=bool(option.kfabric_shard)), "kfabric-outcome")
     register(Broken(), "kfabric-broken")
     if not in_guest():
         config.add_cleanup(interrupts.take_first())
         # A wrong file is reported before a guest boots.
         _watched(config)
-    wants_guests = bool(option.kfabric_vms or option.kfabric_tx)
+    wants_guests = _wants_guests(config)
     if (here or wants_guests) and option.verify_wakeups:
         register(Watched(), "kfabric-watched")
     if (here or wants_guests) and option.soak_hours:
@@ -222,8 +239,8 @@ def _check_run(config: pytest.Config, here: bool) -> None:
     troubles: Callable[[], list[Trouble]] = list
     if wants_guests and not option.collectonly:
         troubles = _use_guests(config)
+    title = config.getini("junit_suite_name")
     if option.ktap:
-        title = config.getini("junit_suite_name")
         register(Ktap(Path(option.ktap).absolute(), title, troubles), "kfabric-ktap")
 
 

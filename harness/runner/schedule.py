@@ -8,26 +8,11 @@ other tests for the other guests.
 
 from collections.abc import Sequence
 from itertools import islice
-from pathlib import PurePath
 from typing import Any
 
 from xdist.scheduler import LoadScheduling
 
-TOGETHER: Sequence[frozenset[str]] = (
-    frozenset({"test_gallery.py"}),
-    frozenset({"test_probes.py"}),
-    frozenset({"test_trace.py"}),
-    frozenset({"test_wakeups_module.py"}),
-    frozenset(
-        {
-            "test_profile_agrees.py",
-            "test_readme.py",
-            "test_wakeups_fixture.py",
-            "test_wakeups_load.py",
-        }
-    ),
-)
-"""Files whose tests share work that is done once per process."""
+from kfabric.runner import shards
 
 
 class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
@@ -83,6 +68,4 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
     def _group(self, index: int) -> frozenset[str]:
         """The group of a test's file; a test without one is a group of its own."""
         assert self.collection is not None
-        name = self.collection[index]
-        file = PurePath(name.partition("::")[0]).name
-        return next((group for group in TOGETHER if file in group), frozenset({name}))
+        return shards.group(self.collection[index])
