@@ -6,6 +6,7 @@ of the console) precedes its line. A guest that ended badly outside of any test 
 of its own. Format: Documentation/dev-tools/ktap.rst.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from kfabric.runner.outcome import Trouble
 
 VERSION = "KTAP version 1"
+_RESULT = re.compile(r"(not )?ok \d+ (.*?)(?: # (.*))?")
 
 
 @dataclass
@@ -34,6 +36,10 @@ class Result:
         return [*output, f"{word} {number} {_plain(self.name)}{directive}"]
 
 
+Files = dict[str, dict[str, Result]]
+"""Results by their name, by file."""
+
+
 class Ktap:
     """Collects results and writes the file at the end.
 
@@ -44,7 +50,7 @@ class Ktap:
         self._path = path
         self._title = title
         self._more = more
-        self._files: dict[str, dict[str, Result]] = {}
+        self._files: Files = {}
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -65,10 +71,7 @@ class Ktap:
         elif hasattr(report, "wasxfail"):
             result.directive = f"XFAIL {report.wasxfail}".rstrip()
         elif report.skipped:
-            where = report.longrepr
-            text = where[2] if isinstance(where, tuple) else str(where or "")
-            reason = " ".join(text.removeprefix("Skipped: ").split())
-            result.directive = f"SKIP {reason}".rstrip()
+            result.directive = f"SKIP {skip_reason(report)}".rstrip()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self) -> None:
@@ -77,12 +80,24 @@ class Ktap:
             for result in results.values():
                 if not result.ended and not result.failed:
                     result.failed, result.directive = True, "ERROR did not end"
-        more = [Result(one.name, True, f"ERROR {one.reason}", one.text) for one in self._more()]
+        more = [of_trouble(one) for one in self._more()]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(document(self._title, self._files, more))
 
 
-def document(title: str, files: dict[str, dict[str, Result]], more: Sequence[Result] = ()) -> str:
+def of_trouble(trouble: Trouble) -> Result:
+    """A problem outside of any test."""
+    return Result(trouble.name, True, f"ERROR {trouble.reason}", trouble.text)
+
+
+def skip_reason(report: pytest.TestReport) -> str:
+    """Why a test was skipped, in one line."""
+    where = report.longrepr
+    text = where[2] if isinstance(where, tuple) else str(where or "")
+    return " ".join(text.removeprefix("Skipped: ").split())
+
+
+def document(title: str, files: Files, more: Sequence[Result] = ()) -> str:
     """The whole text, of results by name by file, and of results without a file."""
     lines = [VERSION, f"1..{len(files) + len(more)}", f"# {title}"]
     for number, (file, results) in enumerate(files.items(), 1):
@@ -94,6 +109,40 @@ def document(title: str, files: dict[str, dict[str, Result]], more: Sequence[Res
     for number, result in enumerate(more, len(files) + 1):
         lines += result.lines(number)
     return "\n".join(lines) + "\n"
+
+
+def read(text: str) -> tuple[str, Files, list[Result]]:
+    """What :func:`document` has written: the title, results by file, results without a file.
+
+    Raises:
+        ValueError: the text has no title.
+    """
+    head, plan, title, *lines = text.split("\n")
+    if head != VERSION or not plan.startswith("1..") or not title.startswith("# "):
+        raise ValueError("it is not KTAP as kfabric writes it")
+    files: Files = {}
+    more: list[Result] = []
+    output: list[str] = []
+    file = ""
+    for line in lines:
+        word = line.removeprefix("  ")
+        if word == VERSION:
+            file, output = "", []
+        elif word.startswith("# Subtest: ") and not file:
+            file = word.removeprefix("# Subtest: ")
+            files[file] = {}
+        elif word.startswith("#"):
+            output.append(word[2:])
+        elif match := _RESULT.fullmatch(word):
+            result = Result(match[2], bool(match[1]), match[3] or "", "\n".join(output))
+            output = []
+            if word != line:
+                files[file][result.name] = result
+            elif file:
+                file = ""  # the sum of its tests
+            else:
+                more.append(result)
+    return title[2:], files, more
 
 
 def _plain(name: str) -> str:

@@ -105,6 +105,13 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     for flag, text in FLAGS.items():
         group.addoption(flag, action="store_true", help=text)
     group.addoption("--ktap", metavar="FILE", help="also write the results as KTAP")
+    group.addoption("--kcidb", metavar="FILE", help="also write the results as JSON for KCIDB")
+    group.addoption(
+        "--kcidb-origin",
+        default="kfabric",
+        metavar="NAME",
+        help="the CI system's name in that file (default: %(default)s)",
+    )
     group.addoption(
         "--kfabric-silence",
         type=float,
@@ -242,6 +249,11 @@ def _check_run(config: pytest.Config, here: bool) -> None:
     title = config.getini("junit_suite_name")
     if option.ktap:
         register(Ktap(Path(option.ktap).absolute(), title, troubles), "kfabric-ktap")
+    if option.kcidb:
+        from kfabric.runner import kcidb
+
+        report = kcidb.Report(option.kcidb_origin, title)
+        register(kcidb.Kcidb(Path(option.kcidb).absolute(), report, troubles), "kfabric-kcidb")
 
 
 def _use_guests(config: pytest.Config) -> Callable[[], list[Trouble]]:
