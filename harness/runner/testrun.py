@@ -25,7 +25,7 @@ from rich.console import Console
 from kfabric import names
 from kfabric.docs import results
 from kfabric.errors import ExitStatus, KfabricError, UsageError, near, needs_checkout, report
-from kfabric.runner import matrix
+from kfabric.runner import junit, kcidb, matrix, rounds, shards
 from kfabric.runner.matrix import Column
 from kfabric.terminal import tables
 from kfabric.terminal.arguments import Parser, whole
@@ -78,10 +78,11 @@ _STATUSES: dict[int, ExitStatus] = {
 _TAKE_A_VALUE = frozenset(
     "-c -k -m -n -o -p -r -W --basetemp --capture --color --confcutdir --config-file --deselect "
     "--dist --durations --durations-min --ignore --ignore-glob --import-mode --junit-prefix "
-    "--junit-xml --junitxml --kfabric-dir --kfabric-silence --kfabric-tx --kfabric-vms --ktap "
-    "--last-failed-no-failures --lfnf --log-cli-level --log-file --log-level --maxfail "
-    "--maxprocesses --numprocesses --override-ini --pythonwarnings --rootdir --rsyncdir "
-    "--show-capture --soak-hours --tb --timeout --timeout-method --tx --verbosity".split()
+    "--junit-xml --junitxml --kcidb --kfabric-dir --kfabric-shard --kfabric-silence --kfabric-tx "
+    "--kfabric-vms --ktap --last-failed-no-failures --lfnf --log-cli-level --log-file "
+    "--log-level --maxfail --maxprocesses --numprocesses --override-ini --pythonwarnings "
+    "--rootdir --rsyncdir --show-capture --soak-hours --tb --timeout --timeout-method --tx "
+    "--verbosity".split()
 )
 
 
@@ -123,6 +124,7 @@ class Part:
         argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "-rs"]
         argv += [f"--junitxml={self.report(kernel)}", "-o", f"junit_suite_name={suite}"]
         argv += [f"--ktap={self.report(kernel).with_suffix('.ktap')}"]
+        argv += [f"--kcidb={self.report(kernel).with_suffix('.kcidb.json')}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
         argv += [f"--kfabric-tx={spec}" for spec in self.far]
         own = str(REPORTS / versions.label(kernel))
@@ -155,18 +157,31 @@ def main(argv: Sequence[str]) -> int:
     if args.matrix and not paths:
         paths = [str(GUEST)]
     ours = ["--kfabric-vmcore"] if args.vmcore else []
+    ours += [f"--kfabric-shard={args.shard}"] if args.shard else []
+    ours += [f"--kcidb-origin={args.origin}"]
     command = ["test", *argv]
     # A soak on several kernels writes rows of its own.
     tabled = len(kernels) > 1 and not any(word.startswith("--soak-hours") for word in options)
     measured = results.begin("matrix", command, args.results and tabled)
     if args.results:
         os.environ[names.RESULTS] = shlex.join(["kfabric", *command])
-    runs = Runs([*options, *ours], kernels, tested)
     chosen = quick(args.vms, args.tx) if args.quick else parts(paths, args.vms, args.tx)
-    for part in chosen:
-        runs.all(part)
-        if pytest.ExitCode.USAGE_ERROR in runs.codes:
-            break  # the other parts have the same options
+    runs = Runs([], [])
+
+    def once() -> rounds.Played:
+        nonlocal runs
+        runs = Runs([*ours, *options], kernels, tested, args.shard)
+        for part in chosen:
+            runs.all(part)
+            if pytest.ExitCode.USAGE_ERROR in runs.codes:
+                break  # the other parts have the same options
+        empty = set(runs.codes) == {pytest.ExitCode.NO_TESTS_COLLECTED}
+        return rounds.Played(combine(runs.codes, filtered=bool(options)), runs.reports, empty)
+
+    if most := args.until_fail or args.until_pass:
+        status = rounds.Rounds(most, bool(args.until_pass), REPORTS).play(once)
+    else:
+        status = once().status
     if len(kernels) > 1 and runs.columns:
         columns = list(runs.columns.values())
         tables.show(Console(), matrix.show(columns))
@@ -176,7 +191,7 @@ def main(argv: Sequence[str]) -> int:
         prepare.say(f"the same as Markdown: {TABLE}")
         if measured:
             measured.write(", ".join(dict.fromkeys(runs.releases)), matrix.markdown(columns))
-    return combine(runs.codes, filtered=bool(options))
+    return status
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -223,20 +238,28 @@ class Runs:
     """The pytest runs of one call, on some kernels (none: the default), and their results."""
 
     def __init__(
-        self, options: Sequence[str], kernels: Sequence[str], tested: UserModule | None = None
+        self,
+        options: Sequence[str],
+        kernels: Sequence[str],
+        tested: UserModule | None = None,
+        shard: shards.Shard | None = None,
     ) -> None:
         self.codes: list[int] = []
+        self.reports: list[Path] = []
         self.columns: dict[str, Column] = {}
         self.releases: list[str] = []
         self._options = options
         self._kernels = kernels or [""]
         self._tested = tested
+        self._shard = shard
 
     def all(self, part: Part) -> None:
         if part.name == "browser":
             tools.install(prepare.SOURCE, "browser", "the browser tests cannot be set up")
         if not part.boots:
+            self._forget(part)
             self.codes.append(_run(part.argv(self._options)))
+            self._mark(part)
             return
         for kernel in self._kernels:
             began = time.monotonic()
@@ -256,9 +279,21 @@ class Runs:
                 before.note = before.note or column.note
                 before.seconds += seconds
 
+    def _forget(self, part: Part, kernel: str = "") -> None:
+        """Remove the files of an earlier run; a run that breaks off writes none."""
+        report = part.report(kernel)
+        self.reports.append(report)
+        for suffix in junit.SUFFIXES:
+            report.with_suffix(suffix).unlink(missing_ok=True)
+
+    def _mark(self, part: Part, kernel: str = "") -> None:
+        """Write into the JUnit file which shard it is."""
+        report = part.report(kernel)
+        if self._shard and report.exists():
+            junit.mark(report, {"shard": str(self._shard)})
+
     def _on(self, part: Part, kernel: str) -> int:
-        for suffix in (".xml", ".ktap"):
-            part.report(kernel).with_suffix(suffix).unlink(missing_ok=True)
+        self._forget(part, kernel)
         image = _prepare(kernel)
         self.releases.append(image.release)
         if self._tested:
@@ -268,7 +303,9 @@ class Runs:
         if part.name == "guest":
             precompile(image, [path for path in part.paths if not self._is_theirs(path)])
         argv = fit(part, image.version).argv(self._options, kernel, image.release)
-        return _run(argv, kernel, *([self._tested.root] if self._tested else []))
+        code = _run(argv, kernel, *([self._tested.root] if self._tested else []))
+        self._mark(part, kernel)
+        return code
 
     def _is_theirs(self, path: str) -> bool:
         """Whether it is below the directory of the user's module, which may be in the checkout."""
@@ -328,6 +365,32 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="[N*]ssh=HOST",
         help="also N guests of another machine with the same checkout (docs/ci.md); with "
         "--vms 0 only those",
+    )
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--until-fail",
+        type=whole(1),
+        metavar="N",
+        help="play the tests until a round fails, at most N rounds, and show the host's load",
+    )
+    again.add_argument(
+        "--until-pass",
+        type=whole(1),
+        metavar="N",
+        help="play the tests until a round passes, at most N rounds, and show the host's load",
+    )
+    parser.add_argument(
+        "--shard",
+        type=shards.parse,
+        metavar="K/N",
+        help="run the K-th of N shards of the tests; kfabric merge merges the results",
+    )
+    parser.add_argument(
+        "--origin",
+        type=kcidb.origin,
+        default=kcidb.ORIGIN,
+        metavar="NAME",
+        help="the CI system's name in the files for KCIDB",
     )
     kernels = parser.add_mutually_exclusive_group()
     kernels.add_argument(

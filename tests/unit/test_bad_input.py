@@ -133,6 +133,15 @@ TEST: list[Case] = [
     (["--tx"], USAGE, "--tx: expected one argument"),
     (["--packages", "strace gdb"], USAGE, "'strace gdb' is no name of a Debian package"),
     (["--kernel-modules", "nfs/nfs"], USAGE, "'nfs/nfs' is no name of a kernel module"),
+    (["--until-fail", "0"], USAGE, "--until-fail: 0 is not at least 1"),
+    (["--until-fail", "ever"], USAGE, "--until-fail: 'ever' is no whole number"),
+    (["--until-pass", "-1"], USAGE, "--until-pass: -1 is not at least 1"),
+    (["--until-pass", "2", "--until-fail", "2"], USAGE, "not allowed with argument --until-pass"),
+    (["--shard", "2"], USAGE, "--shard: '2' is not K/N, such as 1/4"),
+    (["--shard", "1/x"], USAGE, "--shard: '1/x' is not K/N"),
+    (["--shard", "0/4"], USAGE, "--shard: '0/4': K must be from 1 to N"),
+    (["--shard", "5/4"], USAGE, "--shard: '5/4': K must be from 1 to N"),
+    (["--origin", "my-ci"], USAGE, "--origin: 'my-ci' is not of the characters a-z 0-9 _"),
 ]
 REPORT: list[Case] = [
     ([], USAGE, "required: DIR"),

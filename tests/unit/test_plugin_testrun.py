@@ -17,6 +17,12 @@ from kfabric.runner import junit, testrun
 from kfabric.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
+@pytest.fixture(autouse=True)
+def own_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test removes the results of a real run."""
+    monkeypatch.setattr(testrun, "REPORTS", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("codes", "expected"),
     [
@@ -307,3 +313,61 @@ def test_quick_has_the_core_of_the_guests_tests() -> None:
     assert unit.paths == (str(testrun.UNIT),)
     argv = guest.argv([])
     assert argv[-3:] == ["-m", "core", str(testrun.GUEST)]
+
+
+def test_every_part_of_a_shard_is_sharded_alike_and_marked(reports, monkeypatch) -> None:
+    """On the host and in guests; `kfabric merge` reads the mark."""
+    seen: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str], kernel: str = "") -> int:
+        seen.append(argv)
+        (word,) = (word for word in argv if word.startswith("--junitxml="))
+        Path(word.partition("=")[2]).write_text(f"<testsuite>{CASES['6.1']}</testsuite>")
+        return 0
+
+    monkeypatch.setattr(testrun, "_run", run)
+    assert testrun.main(["--shard", "2/3", str(UNIT), str(GUEST)]) == 0
+    assert ["--kfabric-shard=2/3" in argv for argv in seen] == [True, True]
+    assert junit.marked(reports / "unit.xml", "shard") == "2/3"
+    assert junit.marked(reports / "guest.xml", "shard") == "2/3"
+
+
+def test_shard_is_no_filter(reports, monkeypatch) -> None:
+    """If no test exists at all, that is a failure; an empty shard has the status 0."""
+    monkeypatch.setattr(testrun, "_run", lambda *_: int(pytest.ExitCode.NO_TESTS_COLLECTED))
+    status = testrun.main(["--shard", "2/3", str(UNIT), str(GUEST)])
+    assert status == ExitStatus.TEST_FAILED
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "played"),
+    [
+        (["--until-fail", "5"], ExitStatus.TEST_FAILED, 3),
+        (["--until-fail", "2"], ExitStatus.OK, 2),
+        (["--until-pass", "5"], ExitStatus.OK, 1),
+        ([], ExitStatus.OK, 1),
+    ],
+)
+def test_all_parts_are_played_in_each_round(reports, monkeypatch, words, status, played) -> None:
+    """The third round fails, in one of its parts."""
+    seen: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str], kernel: str = "") -> int:
+        seen.append(argv)
+        (word,) = (word for word in argv if word.startswith("--junitxml="))
+        Path(word.partition("=")[2]).write_text(f"<testsuite>{CASES['6.1']}</testsuite>")
+        return int(len(seen) == 6)
+
+    monkeypatch.setattr(testrun, "_run", run)
+    assert testrun.main([*words, str(UNIT), str(GUEST)]) == status
+    assert [argv[-1] for argv in seen] == [str(UNIT), str(GUEST)] * played
+    assert (reports / "rounds.md").exists() == bool(words)
+
+
+def test_results_for_kcidb_lie_beside_the_others(reports, monkeypatch) -> None:
+    """Under the same name, of the origin that the user gives."""
+    seen = _runs(monkeypatch)
+    assert testrun.main(["--origin", "my_ci", "--kernel", "6.12", str(GUEST)]) == 0
+    ((argv, _),) = seen
+    assert f"--kcidb={reports / 'guest-6.12.kcidb.json'}" in argv
+    assert "--kcidb-origin=my_ci" in argv
