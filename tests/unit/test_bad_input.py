@@ -143,6 +143,13 @@ TEST: list[Case] = [
     (["--shard", "5/4"], USAGE, "--shard: '5/4': K must be from 1 to N"),
     (["--origin", "my-ci"], USAGE, "--origin: 'my-ci' is not of the characters a-z 0-9 _"),
 ]
+MERGE: list[Case] = [
+    ([], USAGE, "required: DIR"),
+    (["{dir}/nowhere"], USAGE, "cannot merge: {dir}/nowhere is no directory"),
+    (["{dir}/plain"], USAGE, "cannot merge: {dir}/plain is no directory"),
+    (["{dir}/empty"], USAGE, "cannot merge: no results: {dir}/empty"),
+    (["--every", "{dir}/empty"], USAGE, "unrecognized arguments: --every"),
+]
 REPORT: list[Case] = [
     ([], USAGE, "required: DIR"),
     (["{dir}/nowhere"], USAGE, "no recording: {dir}/nowhere/recording.json: No such file"),
@@ -264,6 +271,7 @@ CASES: list[Case] = [
     *of("trace", [case for case in TRACE if case[0] == ["--here"]]),
     *of("top", TOP, TRUE),
     *of("test", TEST),
+    *of("merge", MERGE),
     *of("report", REPORT),
     *of("post-mortem", POST_MORTEM),
     *of("fuzz", FUZZ),
