@@ -20,6 +20,7 @@ GUEST_ONLY = {"bcc", "pyverbs"}
 # Modules of rooms on the host that run in the guest all the same.
 VISITORS = {
     "kfabric.runner.plugin": "pytest loads it on both sides",
+    "kfabric.runner.shards": "the plugin needs it on both sides",
     "kfabric.runner.bridge": "a script that imports nothing",
     "kfabric.vm.agent": "process 1 of a guest",
     "kfabric.vm.wire": "the frames that agent and host exchange",
