@@ -27,6 +27,8 @@ TAINTS = {4: "machine check", 5: "bad page", 7: "oops", 9: "warning", 14: "soft 
 # Another CPU may still be writing a report when its first line is read.
 REPORT_SECONDS = 1.0
 REPORT_END = "---[ end "
+LOG_LINES = 100
+"""How many lines of the kernel log a failure has."""
 
 
 class KernelWatch:
@@ -168,3 +170,41 @@ class GuestChecks:
     def pytest_unconfigure(self) -> None:
         """Close the log."""
         self._watch.close()
+
+
+class LogOfFailures:
+    """Adds to a failure the kernel log since its test began, or since an earlier failure of it."""
+
+    def __init__(self) -> None:
+        self._log = kmsg.KernelLog()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logstart(self) -> None:
+        """Begin after the test's name, which GuestChecks writes."""
+        self._log.skip()
+
+    # The outermost: the checks may fail a phase, too.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self) -> Generator[None, Any, Any]:
+        """Add the lines to the report of a failed phase."""
+        report: pytest.TestReport = yield
+        if report.failed and (lines := self._lines()):
+            left_out = len(lines) - LOG_LINES
+            if left_out > 0:
+                lines[:left_out] = [f"({left_out} earlier lines are left out)"]
+            phases.add(report, "kernel log during the test", "\n".join(lines))
+        return report
+
+    def _lines(self) -> list[str]:
+        lines: list[str] = []
+        # After an overrun the reader is at the oldest record that is left.
+        for _ in range(2):
+            try:
+                return [*lines, *map(str, self._log.new())]
+            except kmsg.LogOverrun as overrun:
+                lines = [f"({overrun})"]
+        return lines
+
+    def pytest_unconfigure(self) -> None:
+        """Close the log."""
+        self._log.close()

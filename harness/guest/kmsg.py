@@ -58,7 +58,7 @@ class KernelLog(contextlib.AbstractContextManager["KernelLog"]):
 
     def __init__(self) -> None:
         self._fd = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        os.lseek(self._fd, 0, os.SEEK_END)
+        self.skip()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -68,6 +68,10 @@ class KernelLog(contextlib.AbstractContextManager["KernelLog"]):
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def skip(self) -> None:
+        """Leave out all records up to now."""
+        os.lseek(self._fd, 0, os.SEEK_END)
 
     def new(self) -> list[Record]:
         """Return the records since the last call, without blocking.

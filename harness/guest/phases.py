@@ -40,9 +40,20 @@ def fail(report: pytest.TestReport, title: str, complaints: Iterable[str]) -> No
     """Fail a phase that has its report already."""
     text = "\n".join(complaints)
     if report.outcome == "failed":
-        report.sections.append((title, text))
+        add(report, title, text)
         return
     report.outcome = "failed"
     report.longrepr = text
     # An expected failure does not cover this one.
     report.__dict__.pop("wasxfail", None)
+
+
+def add(report: pytest.TestReport, title: str, text: str) -> None:
+    """Add a section to a failure's own text, which the terminal, JUnit and KTAP show.
+
+    Of the report's sections JUnit has only pytest's own, and KTAP none.
+    """
+    if add_section := getattr(report.longrepr, "addsection", None):
+        add_section(title, text)
+    else:
+        report.longrepr = f"{report.longreprtext}\n{f' {title} ':-^80}\n{text}"

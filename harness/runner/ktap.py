@@ -67,7 +67,7 @@ class Ktap:
         if report.failed:
             result.failed = True
             result.directive = "" if report.when == "call" else f"ERROR in {report.when}"
-            result.text += report.longreprtext
+            result.text += f"{report.longreprtext}\n"
         elif hasattr(report, "wasxfail"):
             result.directive = f"XFAIL {report.wasxfail}".rstrip()
         elif report.skipped:

@@ -158,13 +158,14 @@ def _wants_guests(config: pytest.Config) -> bool:
 def _check_guest(config: pytest.Config) -> None:
     """Check the guest after each test; a worker stops in a guest that was harmed."""
     # Imported late, here and below: each import takes time under TCG.
-    from kfabric.guest.checks import GuestChecks
+    from kfabric.guest.checks import GuestChecks, LogOfFailures
     from kfabric.guest.retirement import Retirement
     from kfabric.guest.session import Session, WakeupsFixture
 
     register = config.pluginmanager.register
     retirement = Retirement()
     register(GuestChecks(retirement), CHECKS)
+    register(LogOfFailures(), "kfabric-log-of-failures")
     if is_worker(config):
         register(retirement, "kfabric-retirement")
     if config.option.kfabric_module:

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import subprocess
+import sys
 import textwrap
 import threading
 import types
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -338,3 +342,154 @@ def test_late_report_names_the_tests_before(monkeypatch) -> None:
         step.send(report)
     assert report.outcome == "failed"
     assert "may be the cause: test_4, test_5, test_6, test_7, test_8" in report.longrepr
+
+
+LOGGED = """
+import types, pytest
+from kfabric.guest import checks, kmsg, phases
+
+LINES = []
+
+class Log:
+    def skip(self):
+        LINES.clear()
+
+    def new(self):
+        found = [kmsg.Record(0, 0, 4, True, line) for line in LINES]
+        LINES.clear()
+        return found
+
+    def close(self): pass
+
+checks.kmsg.KernelLog = Log
+
+class Late:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        if "late" in item.name and call.when == "call":
+            phases.fail(report, "a check", ["found afterwards"])
+        return report
+
+def pytest_configure(config):
+    config.pluginmanager.register(checks.LogOfFailures())
+    config.pluginmanager.register(Late())
+
+@pytest.fixture
+def printk():
+    return LINES.append
+"""
+
+PRINTS = """
+import pytest
+
+def test_good(printk):
+    printk("of the good test")
+
+def test_bad(printk):
+    printk("of the bad test")
+    assert 1 == 2
+
+@pytest.mark.xfail
+def test_expected(printk):
+    printk("of the expected failure")
+    assert 1 == 2
+
+def test_late(printk):
+    printk("of the late failure")
+
+@pytest.mark.parametrize("trace", [True, False])
+def test_late_and_bad(printk, trace):
+    printk("of the bad test that is bad twice")
+    pytest.fail("bad", pytrace=trace)
+
+@pytest.fixture
+def torn(printk):
+    yield
+    printk("of the teardown")
+    assert 3 == 4
+
+def test_torn(printk, torn):
+    printk("of the call before")
+
+def test_twice(printk, torn):
+    printk("of the first failure")
+    assert 1 == 2
+
+def test_chatty(printk):
+    for number in range(250):
+        printk(f"line {number}.")
+    assert 1 == 2
+"""
+
+Outputs = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory) -> Outputs:
+    """The lines of the terminal, JUnit's failures and KTAP; PRINTS ran in a worker of xdist."""
+    place = tmp_path_factory.mktemp("prints")
+    (place / "conftest.py").write_text(LOGGED)
+    (place / "test_prints.py").write_text(PRINTS)
+    root = Path(__file__).parents[2]
+    argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "-n1", "--rootdir=."]
+    argv += ["-p", "no:cacheprovider", "--junitxml=junit.xml", "--ktap=test.ktap", "-c/dev/null"]
+    env = {**os.environ, "PYTHONPATH": python_path(root), "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(
+        argv, check=False, cwd=place, env=env, capture_output=True, text=True, timeout=60
+    )
+    print(done.stdout, done.stderr)
+    bad = ElementTree.parse(place / "junit.xml").iterfind(".//testcase/*")
+    junit = "\n".join(str(one.text) for one in bad if one.tag in ("failure", "error"))
+    ktap = (place / "test.ktap").read_text().splitlines()
+    return {
+        "terminal": done.stdout.splitlines(),
+        "junit": junit.splitlines(),
+        "ktap": [line.removeprefix("  # ") for line in ktap],
+    }
+
+
+@pytest.mark.parametrize("where", ["terminal", "junit", "ktap"])
+def test_failure_has_its_kernel_log(outputs: Outputs, where: str) -> None:
+    """In each output, once, also if a check fails the phase; never for a test that passes."""
+    found = [line.partition("] of ")[2] for line in outputs[where] if "[    0.000000] of" in line]
+    assert sorted(found) == [
+        "the bad test",
+        *["the bad test that is bad twice"] * 2,
+        "the call before",
+        "the first failure",
+        "the late failure",
+        *["the teardown"] * 2,
+    ]
+
+
+@pytest.mark.parametrize("where", ["terminal", "junit", "ktap"])
+def test_failure_has_what_a_check_added(outputs: Outputs, where: str) -> None:
+    """A test that had failed already keeps its own failure, too."""
+    assert outputs[where].count("found afterwards") == 3
+
+
+@pytest.mark.parametrize("where", ["terminal", "junit", "ktap"])
+def test_only_the_end_of_a_long_kernel_log_is_shown(outputs: Outputs, where: str) -> None:
+    """The number of the other lines is shown, too."""
+    lines = outputs[where]
+    found = [line.partition("] line ")[2] for line in lines if "[    0.000000] line" in line]
+    assert found == [f"{number}." for number in range(150, 250)]
+    assert "(150 earlier lines are left out)" in lines
+
+
+def test_log_of_a_failure_goes_on_behind_an_overrun(monkeypatch) -> None:
+    """The records that are left are shown, and a log that overruns again does not stall it."""
+    overrun = kmsg.LogOverrun("the kernel log overran")
+    batches: list[Any] = [overrun, [kmsg.Record(0, 0, 4, True, "left")], overrun, overrun, []]
+
+    def new() -> list[kmsg.Record]:
+        batch = batches.pop(0)
+        if isinstance(batch, Exception):
+            raise batch
+        return batch
+
+    monkeypatch.setattr(checks.kmsg, "KernelLog", lambda: types.SimpleNamespace(new=new))
+    log = checks.LogOfFailures()
+    assert log._lines() == ["(the kernel log overran)", "[    0.000000] left"]
+    assert log._lines() == ["(the kernel log overran)"]

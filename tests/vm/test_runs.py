@@ -89,6 +89,14 @@ def test_splat_fails_its_test(run) -> None:
     assert "kernel splat (warning)" in text and "provoked on request" in text
 
 
+def test_failure_has_what_its_test_printed_to_the_kernel_log(run) -> None:
+    """In JUnit, in KTAP and on the terminal."""
+    line = "] a line of test_prints"
+    assert line in run.texts("test_prints", "failure")
+    assert line in run.output
+    assert line in (run.directory / "test.ktap").read_text()
+
+
 def test_leak_fails_its_test(run) -> None:
     """The error names the leak; the next test checks that its guest does not have it."""
     assert "left behind: net devices:" in run.texts("test_leak", "error")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from kfabric.guest import modules, topology
+from kfabric.guest import kmsg, modules, topology
 from kfabric.guest.modules import ModuleError
 
 KEPT = contextlib.ExitStack()
@@ -43,6 +43,12 @@ def crash() -> None:
 def test_fine() -> None:
     """Pass."""
     assert os.uname().sysname == "Linux"
+
+
+def test_prints() -> None:
+    """Fails after a line in the kernel log."""
+    kmsg.mark("a line of test_prints")
+    raise AssertionError("after the line")
 
 
 def test_splat() -> None:
