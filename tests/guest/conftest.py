@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,13 @@ from verbs_support import Net
 
 import kfabric_py as kp
 from kfabric.guest import modules as guest_modules
-from kfabric.guest import topology
+from kfabric.guest import phases, topology
 
 if TYPE_CHECKING:
     from rdm_wire_link import Node
 
 HERE = Path(__file__).parent
+CALLS = pytest.StashKey[list[Call[Any]]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,6 +37,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("guest")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Add to a failure what ended the threads of the test, a likely cause."""
+    report: pytest.TestReport = yield
+    for call in item.stash.get(CALLS, []) if report.failed else []:
+        if error := call.unseen():
+            text = "".join(traceback.format_exception(error)).rstrip()
+            phases.add(report, "exception in a thread of the test", text)
+    return report
 
 
 @pytest.fixture
@@ -191,12 +204,16 @@ def keeper(request: pytest.FixtureRequest, verbs: topology.RdmaLink) -> Keeper:
 
 
 @pytest.fixture
-def in_thread() -> Iterator[Callable[[Callable[[], Any]], Call[Any]]]:
+def in_thread(
+    request: pytest.FixtureRequest,
+) -> Iterator[Callable[[Callable[[], Any]], Call[Any]]]:
     """Run calls in threads: ``in_thread(lambda: ws.wait(timeout=LIMIT)).asleep()``.
 
-    At the end of the test every thread must have ended or be about to.
+    At the end of the test every thread must have ended or be about to. If the test fails, the
+    report has the exceptions of the threads.
     """
     calls: list[Call[Any]] = []
+    request.node.stash[CALLS] = calls
 
     def start(function: Callable[[], Any]) -> Call[Any]:
         calls.append(Call(function))
@@ -205,6 +222,8 @@ def in_thread() -> Iterator[Callable[[Callable[[], Any]], Call[Any]]]:
     yield start
     for call in calls:
         call.settle()
+    # The calls refer to objects of the test.
+    del request.node.stash[CALLS]
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from descriptor_support import HANGUP, POLLING, events
 from guest_support import LIMIT, Call, Mock
 
 import kfabric_py as kp
-from kfabric.guest import sleeping
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]
@@ -49,7 +48,7 @@ def test_exclusive_epolls_keep_nothing_from_each_other(
 
     calls = [in_thread(partial(poll_one, epoll)) for epoll in epolls]
     for call in calls:
-        sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
+        call.asleep(POLLING)
     if end == "event":
         mock.inject(ep)
     elif end == "loss":

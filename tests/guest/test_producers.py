@@ -9,7 +9,6 @@ test_inkernel.)
 
 from __future__ import annotations
 
-import re
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -240,7 +239,7 @@ def _asleep(call: Call[object], waiter: Waiter) -> None:
     """Return once the waiter sleeps; one that yields never does."""
     if waiter.wait_obj is not kp.WaitObj.YIELD:
         where = POLLING if waiter.readable_only else sleeping.WAIT_POINT
-        sleeping.wait_until_asleep(call.tid, re.compile(where), deadline=LIMIT)
+        call.asleep(where)
 
 
 def _expected(producer: Producer, waiter: Waiter) -> str:

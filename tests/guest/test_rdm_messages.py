@@ -13,7 +13,6 @@ from guest_support import LIMIT, Call, Mock
 from rdm_support import RECEIVED, SENT, TRECEIVED, RdmNet, RdmPeer
 
 import kfabric_py as kp
-from kfabric.guest.sleeping import wait_until_asleep
 
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 MULTI = kp.CqFlags.MULTI_RECV
@@ -292,7 +291,7 @@ def test_message_that_a_closing_endpoint_has_got_is_a_success(
     hook.stopped()
     closing = in_thread(b.ep.close)
     # RESUME has been queued before that.
-    wait_until_asleep(closing.tid, r"^kfr_rx_close\b", LIMIT)
+    closing.asleep(r"^kfr_rx_close\b")
     hook.go()
     for call in (sending, closing):
         call.result()

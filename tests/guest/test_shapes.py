@@ -227,7 +227,7 @@ def _sleeper(table: dict[str, Any], made: Set, way: str) -> Call[object]:
         return made.harvest(1)
 
     call = table["in_thread"](poll)
-    sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
+    call.asleep(POLLING)
     return call
 
 
@@ -312,7 +312,7 @@ def _outside_sleeper(table: dict[str, Any], outer: Outer, way: str) -> Call[obje
         return len(outer.epoll.poll(LIMIT, 1))
 
     call: Call[object] = table["in_thread"](body)
-    sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
+    call.asleep(POLLING)
     return call
 
 

@@ -113,7 +113,7 @@ class Held:
         hook.stopped()
         handle = cq._live_handle()
         closing = in_thread(lambda: close(mock, handle))
-        sleeping.wait_until_asleep(closing.tid, "^kfd_obj_close")
+        closing.asleep("^kfd_obj_close")
         return cls(mock, cq, hook, reading, closing)
 
     def go(self) -> int:

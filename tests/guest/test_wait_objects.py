@@ -33,7 +33,6 @@ from guest_support import LIMIT, Call, Child, Mock
 
 import kfabric_py as kp
 from kfabric.guest import modules as guest_modules
-from kfabric.guest import sleeping
 from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]
@@ -254,7 +253,7 @@ def test_descriptor_wakes_who_sleeps_in_poll(
     fds = [opened(ready), opened(ready)]
     calls = [in_thread(partial(events, fd, LIMIT)) for fd in (*fds, fds[0])]
     for call in calls:
-        sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
+        call.asleep(POLLING)
     ready.make()
     assert [call.result() for call in calls] == [select.POLLIN] * 3
 
@@ -286,7 +285,7 @@ def test_closing_the_object_hangs_up(
     ready = CLASSES[name](mock, Kind.FD)
     fds = [opened(ready), opened(ready)]
     call = in_thread(lambda: events(fds[0], LIMIT))
-    sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
+    call.asleep(POLLING)
     # What uses the object goes first.
     mock.stack.close()
     assert ready.obj.closed
@@ -405,7 +404,7 @@ def test_device_loss_wakes_who_polls_for_nothing_else(
         return poll.poll(LIMIT * 1000)[0][1]
 
     call = in_thread(poll_for_hangup)
-    sleeping.wait_until_asleep(call.tid, POLLING, LIMIT)
+    call.asleep(POLLING)
     mock.command("lose", mock.domain.trace_id)
     assert call.result() == HANGUP
 
@@ -472,7 +471,7 @@ def test_closing_a_member_leaves_the_others_their_wakes(mock: Mock, in_thread: I
     for make, drain in ((eq.write, eq.read), (lambda: mock.inject(ep, entry=0), cntr.read)):
         call = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
         polling = in_thread(lambda: events(wait_set.fileno(), LIMIT))
-        sleeping.wait_until_asleep(polling.tid, POLLING, LIMIT)
+        polling.asleep(POLLING)
         make()
         call.result()
         assert polling.result() == select.POLLIN

@@ -246,7 +246,7 @@ def test_read_with_a_threshold_takes_enough_or_nothing(mock: Mock, in_thread: In
     other = in_thread(lambda: cq.read(1))
     hook.stopped()
     call = in_thread(lambda: cq.sread(8, threshold=2, timeout=LIMIT))
-    sleeping.wait_until_asleep(call.tid, "^kfd_cq_take")
+    call.asleep("^kfd_cq_take")
     hook.go()
     assert entries(other.result()) == 1
     call.asleep()

@@ -493,3 +493,73 @@ def test_log_of_a_failure_goes_on_behind_an_overrun(monkeypatch) -> None:
     log = checks.LogOfFailures()
     assert log._lines() == ["(the kernel log overran)", "[    0.000000] left"]
     assert log._lines() == ["(the kernel log overran)"]
+
+
+THREADS = """
+import pytest
+from kfabric.guest import fixtures, sleeping
+
+def gone(tid, where, deadline):
+    raise sleeping.ThreadGone(f"thread {tid} has ended")
+
+sleeping.wait_until_asleep = gone
+
+def pytest_configure(config):
+    config.pluginmanager.register(fixtures.load())
+"""
+
+RAISES = """
+import pytest
+
+def wrong():
+    return no_such_name
+
+def ended(in_thread):
+    call = in_thread(wrong)
+    call.settle()
+    return call
+
+def test_asleep(in_thread):
+    ended(in_thread).asleep()
+
+def test_no_sleep(in_thread):
+    call = in_thread(str)
+    call.settle()
+    call.asleep()
+
+def test_other_failure(in_thread):
+    ended(in_thread)
+    pytest.fail("other")
+
+def test_result(in_thread):
+    call = ended(in_thread)
+    with pytest.raises(NameError):
+        call.result()
+    pytest.fail("other")
+
+def test_good(in_thread):
+    ended(in_thread)
+"""
+
+
+def test_exception_in_a_thread_is_in_the_failure(pytester, monkeypatch) -> None:
+    """As its cause if asleep() raises, else as a section, unless the test has handled it."""
+    monkeypatch.setenv("PYTHONPATH", python_path(Path(__file__).parents[2]))
+    pytester.makeconftest(THREADS)
+    pytester.makepyfile(RAISES)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rN", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1, failed=4)
+    cases = ElementTree.parse(pytester.path / "junit.xml").iterfind(".//testcase")
+    bad = {str(case.get("name")): case[0] for case in cases if len(case)}
+    message = {test: str(one.get("message")) for test, one in bad.items()}
+    assert "has ended: NameError(" in message["test_asleep"]
+    assert message["test_no_sleep"].endswith(" has ended")
+    raised = "NameError: name 'no_such_name' is not defined"
+    texts = {test: str(one.text) for test, one in bad.items()}
+    assert {test for test, text in texts.items() if raised in text} == {
+        "test_asleep",
+        "test_other_failure",
+    }
+    assert all(
+        "return no_such_name" in texts[test] for test in ("test_asleep", "test_other_failure")
+    )

@@ -55,6 +55,7 @@ class Call(Generic[T]):
         self._function = function
         self._value: T
         self._error: BaseException | None = None
+        self._seen = False
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -73,10 +74,20 @@ class Call(Generic[T]):
 
         Raises:
             DeadlineExpired: it did not get there.
-            ThreadGone: the call has ended instead.
+            ThreadGone: the call has ended instead; its cause is the call's exception, if any.
         """
-        sleeping.wait_until_asleep(self.tid, where, deadline=LIMIT)
+        try:
+            sleeping.wait_until_asleep(self.tid, where, deadline=LIMIT)
+        except sleeping.ThreadGone as gone:
+            if (error := self.unseen()) is None:
+                raise
+            self._seen = True
+            raise sleeping.ThreadGone(f"{gone}: {error!r}") from error
         return self
+
+    def unseen(self) -> BaseException | None:
+        """The exception that ended the call, if no failure shows it and no test handles it."""
+        return None if self._seen else self._error
 
     @property
     def ident(self) -> int:
@@ -98,6 +109,7 @@ class Call(Generic[T]):
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
             pytest.fail(f"the call goes on: {sleeping.read_state(self.tid)}", pytrace=False)
+        self._seen = True
         if self._error is not None:
             raise self._error
         return self._value
