@@ -165,6 +165,9 @@ class MemoryRegion(OpenedObject):
         iova: the address of the first byte for a peer.
     """
 
+    #: Must not be collected before the region.
+    _bound: tuple[KernelObject, ...] = ()
+
     def __init__(
         self,
         domain: Domain,
@@ -189,7 +192,7 @@ class MemoryRegion(OpenedObject):
         self.iova: int = arg.out_iova
 
     def _uses(self) -> tuple[KernelObject, ...]:
-        return tuple(piece.buffer for piece in self._pieces)
+        return (*(piece.buffer for piece in self._pieces), *self._bound)
 
     def __len__(self) -> int:
         """Return the length in bytes."""
@@ -223,6 +226,7 @@ class MemoryRegion(OpenedObject):
         flags = remote_read * _uapi.KFAB_REMOTE_READ | remote_write * _uapi.KFAB_REMOTE_WRITE
         arg = _uapi.kfab_bind(handle=self._live_handle(), to=to._live_handle(), bind_flags=flags)
         self._client(_uapi.KFAB_IOC_BIND, arg)
+        self._bound = (*self._bound, to)
 
     def enable(self) -> None:
         """Let peers reach the region (``MrMode.ENDPOINT``); :meth:`bind` it before.

@@ -162,6 +162,17 @@ def test_events_at_the_target(rdm: RdmNet) -> None:
 
 
 @pytest.mark.parametrize("rdm", [CXI], indirect=True)
+def test_endpoint_of_a_region_does_not_close(rdm: RdmNet) -> None:
+    """O1: EBUSY, and the error names the region; the endpoint closes after it."""
+    peer = rdm.peer()
+    with peer.domain.mr(peer.buffer, REMOTE, key=7) as region:
+        region.bind(peer.ep)
+        with pytest.raises(kp.Busy, match=f"{peer.ep!r} is used by {region!r}"):
+            peer.ep.close()
+    peer.ep.close()
+
+
+@pytest.mark.parametrize("rdm", [CXI], indirect=True)
 def test_region_belongs_to_an_endpoint(rdm: RdmNet) -> None:
     """MrMode.ENDPOINT: keys are an endpoint's own, and reach nothing before enable."""
     assert kp.MrMode.ENDPOINT in rdm.info.domain_attr.mr_mode

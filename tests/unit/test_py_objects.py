@@ -108,15 +108,20 @@ def used(domain: kp.Domain, buffer: kp.Buffer, kind: str) -> tuple[Any, list[Any
             av, sep = domain.av(), domain.scalable_endpoint(kp.Info())
             sep.bind(av)
             return av, [sep]
+        case "endpoint":
+            ep, region = domain.rdm_endpoint(kp.Info()), domain.mr(buffer, kp.Access.SEND)
+            region.bind(ep)
+            return ep, [region]
     return buffer, [domain.mr(buffer, kp.Access.SEND)]
 
 
-@pytest.mark.parametrize("kind", ["wait set", "channel", "queue", "vector", "buffer"])
+@pytest.mark.parametrize("kind", ["wait set", "channel", "queue", "vector", "endpoint", "buffer"])
 def test_refused_close_names_the_users(
     kernel: FakeKernel, domain: kp.Domain, buffer: kp.Buffer, kind: str
 ) -> None:
     """O1: the objects of this process that use it, and nothing that was closed."""
     obj, users = used(domain, buffer, kind)
+    kernel.kept += [obj, *users]
     domain.cq().close()
     kernel.fail["close"] = errno.EBUSY
     with pytest.raises(kp.Busy) as caught:

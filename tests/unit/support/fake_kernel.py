@@ -78,6 +78,8 @@ class FakeKernel:
             self.changes += 1
         arg.out_handle, arg.out_id = self.last, self.last + 1000
 
+    mr_reg = open
+
     def close(self, arg: Any) -> None:
         if arg.handle not in self.parents:
             raise OSError(errno.EBADF, "closed")
