@@ -20,7 +20,7 @@ from kfabric.recording import HEAD, RECORDS
 from kfabric.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
 from kfabric.report.export import report, write_json
 from kfabric.report.source import open_source
-from kfabric.terminal.arguments import writable
+from kfabric.terminal.arguments import results_directory
 from kfabric.verdict.verdict import Outcome
 from kfabric.vm import prepare, source
 from kfabric.vm.jobs import events
@@ -59,7 +59,7 @@ class Run:
         self.began = float(os.environ.get(BEGAN) or time.time())
         self.fault = fault
         self.messages = messages
-        self.output = writable(output or source.results() / "demo")
+        self.output = results_directory(output, source.results() / "demo")
         self.hint = f"see {self.output / 'console.log'}"
         self.console = Console(stderr=True)
         self.fresh = False

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -28,8 +28,18 @@ from kfabric.errors import ExitStatus, KfabricError, UsageError, near, needs_che
 from kfabric.runner import junit, kcidb, matrix, rounds, shards
 from kfabric.runner.matrix import Column
 from kfabric.terminal import tables
-from kfabric.terminal.arguments import Parser, whole
-from kfabric.vm import bytecode, kbuild, layer, memory, prepare, tools, usermodule, versions
+from kfabric.terminal.arguments import Parser, results_directory, whole
+from kfabric.vm import (
+    bytecode,
+    kbuild,
+    layer,
+    memory,
+    prepare,
+    source,
+    tools,
+    usermodule,
+    versions,
+)
 from kfabric.vm.options import (
     KDIR_HELP,
     VMCORE_HELP,
@@ -61,8 +71,7 @@ GUESTS = 2
 # Processes for a whole part on the host; the tests of a file stay together, since they may
 # share a guest.
 WORKERS = 2
-REPORTS = prepare.SOURCE / "build" / "test"
-TABLE = REPORTS / "matrix.md"
+REPORTS = source.results() / "test"
 # How long pytest may take to end its guests after Ctrl-C.
 INTERRUPT_SECONDS = 60.0
 
@@ -108,6 +117,8 @@ class Part:
     """execnet's specifications of more guests, on other machines."""
     mark: str = ""
     """Run only the tests with this mark."""
+    output: Path = field(default_factory=lambda: REPORTS)
+    """Directory of the run's files."""
 
     @property
     def boots(self) -> bool:
@@ -116,7 +127,7 @@ class Part:
 
     def report(self, kernel: str) -> Path:
         """The JUnit file; ``kernel`` is the user's name of it, or empty."""
-        return REPORTS / f"{self.name}{f'-{versions.label(kernel)}' if kernel else ''}.xml"
+        return self.output / f"{self.name}{f'-{versions.label(kernel)}' if kernel else ''}.xml"
 
     def argv(self, options: Sequence[str], kernel: str = "", release: str = "") -> list[str]:
         """The command line; ``release`` is that of the guests' kernel, for the report."""
@@ -127,7 +138,7 @@ class Part:
         argv += [f"--kcidb={self.report(kernel).with_suffix('.kcidb.json')}"]
         argv += ["--kfabric-vms", str(self.guests)] if self.guests else []
         argv += [f"--kfabric-tx={spec}" for spec in self.far]
-        own = str(REPORTS / versions.label(kernel))
+        own = str(self.output / versions.label(kernel))
         argv += ["--kfabric-dir", own] if self.name == "guest" else []
         argv += ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
         argv += ["-m", self.mark] if self.mark else []
@@ -143,13 +154,14 @@ def main(argv: Sequence[str]) -> int:
     tested = usermodule.of(args, map(_file, paths))
     if names.INSTALLED and (args.results or not tested):
         raise needs_checkout(f"kfabric test {'--results' if tested else 'without a module'}")
+    output = results_directory(args.output, REPORTS)
     if tested:
         # pytest runs in another directory.
         paths = ["::".join([str(_file(p).resolve()), *p.split("::")[1:]]) for p in paths]
         paths = paths or _tests(tested)
         options += ["--kfabric-module", usermodule.to_json(tested), f"--rootdir={tested.root}"]
         # pytest would write it below the root.
-        options += ["-o", f"cache_dir={REPORTS / 'pytest_cache'}"]
+        options += ["-o", f"cache_dir={output / 'pytest_cache'}"]
     # For all guests of the run, those that tests boot as well.
     os.environ.update(layer.environment(extras(args) | layer.of_environment()))
     known = versions.load(prepare.SOURCE)
@@ -172,23 +184,22 @@ def main(argv: Sequence[str]) -> int:
         nonlocal runs
         runs = Runs([*ours, *options], kernels, tested, args.shard)
         for part in chosen:
-            runs.all(part)
+            runs.all(replace(part, output=output))
             if pytest.ExitCode.USAGE_ERROR in runs.codes:
                 break  # the other parts have the same options
         empty = set(runs.codes) == {pytest.ExitCode.NO_TESTS_COLLECTED}
         return rounds.Played(combine(runs.codes, filtered=bool(options)), runs.reports, empty)
 
     if most := args.until_fail or args.until_pass:
-        status = rounds.Rounds(most, bool(args.until_pass), REPORTS).play(once)
+        status = rounds.Rounds(most, bool(args.until_pass), output).play(once)
     else:
         status = once().status
     if len(kernels) > 1 and runs.columns:
         columns = list(runs.columns.values())
         tables.show(Console(), matrix.show(columns))
-        # The directory is missing if no kernel was available.
-        TABLE.parent.mkdir(parents=True, exist_ok=True)
-        TABLE.write_text(matrix.markdown(columns))
-        prepare.say(f"the same as Markdown: {TABLE}")
+        table = output / "matrix.md"
+        table.write_text(matrix.markdown(columns))
+        prepare.say(f"the same as Markdown: {table}")
         if measured:
             measured.write(", ".join(dict.fromkeys(runs.releases)), matrix.markdown(columns))
     return status
@@ -350,6 +361,12 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         help="only the unit tests, and in guests those marked core: ten minutes with the set-up",
     )
     add_image_options(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="for all files of the run (docs/ci.md); default: build/test",
+    )
     parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
         "--vms",
@@ -487,7 +504,6 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
         kernel: of all guests that it boots.
         directory: to run it in, the same in guests; default: the user's.
     """
-    REPORTS.mkdir(parents=True, exist_ok=True)
     path = [names.python_path(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     env |= {versions.ENVIRONMENT: kernel} if kernel else {}

@@ -20,6 +20,8 @@ from kfabric.terminal import completion
 
 MOST_SECONDS = 1e9
 """Locks and queues take no longer time limit."""
+MARK = ".kfabric"
+"""File in a directory whose other files a later command may replace."""
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -114,3 +116,22 @@ def writable(path: Path) -> Path:
             return path.resolve()
     except OSError as error:
         raise UsageError(f"cannot write to {path}", error.strerror or str(error)) from None
+
+
+def results_directory(given: Path | None, default: Path) -> Path:
+    """The absolute path of a directory that has results and nothing else, made if it is missing.
+
+    Args:
+        given: the user's choice.
+        default: ours, in which no files of the user are expected.
+
+    Raises:
+        UsageError: it has other files, or no file can be made there.
+    """
+    path = default if given is None else given
+    place = writable(path)
+    ours = place == default.resolve() or (place / MARK).exists()
+    if not ours and any(place.iterdir()):
+        raise UsageError(f"{path} has files that are not kfabric's", "give another --output")
+    (place / MARK).write_text("The results of a command of kfabric. The next one replaces them.\n")
+    return place

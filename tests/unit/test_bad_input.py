@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from kfabric import cli
-from kfabric.errors import ExitStatus
+from kfabric.errors import ExitStatus, UsageError
 from kfabric.recording.records import Recording, head_of
 from kfabric.terminal import tables
-from kfabric.terminal.arguments import Parser
+from kfabric.terminal.arguments import Parser, results_directory
 from kfabric.top import command as top
 from kfabric.vm import accel, image, kbuild
 from kfabric.vm.machine import Vm
@@ -142,6 +142,9 @@ TEST: list[Case] = [
     (["--shard", "0/4"], USAGE, "--shard: '0/4': K must be from 1 to N"),
     (["--shard", "5/4"], USAGE, "--shard: '5/4': K must be from 1 to N"),
     (["--origin", "my-ci"], USAGE, "--origin: 'my-ci' is not of the characters a-z 0-9 _"),
+    (["--output", "/proc/nowhere"], USAGE, "cannot write to /proc/nowhere"),
+    (["--output", "{dir}/plain"], USAGE, "cannot write to {dir}/plain"),
+    (["--output", "{dir}"], USAGE, "{dir} has files that are not kfabric's"),
 ]
 MERGE: list[Case] = [
     ([], USAGE, "required: DIR"),
@@ -199,6 +202,7 @@ OTHERS: dict[str, list[Case]] = {
         (["--messages", "1"], USAGE, "--messages: 1 is not at least 2"),
         (["--messages", "many"], USAGE, "--messages: 'many' is no whole number"),
         (["--output", "/proc/nowhere"], USAGE, "cannot write to /proc/nowhere"),
+        (["--output", "{dir}"], USAGE, "{dir} has files that are not kfabric's"),
         (["lost"], USAGE, "unrecognized arguments: lost"),
     ],
     "bench": [
@@ -340,6 +344,20 @@ def test_bad_input_is_one_line_with_its_status(
     assert (found, out) == (status, "")
     assert err.startswith("kfabric") and err.count("\n") == 1, err
     assert text.replace("{dir}", str(place)) in err
+
+
+def test_directory_of_results_is_used_again(tmp_path: Path) -> None:
+    """One that is new or empty becomes one; files of the user are never mixed with ours."""
+    new, full = tmp_path / "new", tmp_path / "full"
+    full.mkdir()
+    (full / "out").write_text("the user's")
+    assert results_directory(new, tmp_path) == new
+    (new / "console.log").write_text("a result")
+    assert results_directory(new, tmp_path) == new
+    with pytest.raises(UsageError, match="has files that are not kfabric's"):
+        results_directory(full, tmp_path)
+    assert [path.name for path in full.iterdir()] == ["out"]
+    assert results_directory(None, full) == results_directory(full, full) == full
 
 
 def test_many_bad_inputs_of_every_command_are_tried() -> None:

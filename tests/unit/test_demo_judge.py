@@ -29,6 +29,7 @@ from kfabric.recording.records import (
 )
 from kfabric.report import load
 from kfabric.report.source import save
+from kfabric.terminal.arguments import MARK
 from kfabric.verdict.verdict import Kind, Outcome
 
 PING, PONG = 101, 102
@@ -248,6 +249,7 @@ def test_status_of_a_verified_run(
 @pytest.mark.parametrize("damage", ["no report", "no head", "cut records"])
 def test_damaged_files_are_no_verdict(damage: str, tmp_path: Path) -> None:
     """What the guest left is either whole or NOT VERIFIED, status 4."""
+    told = host.Run(None, 2, tmp_path)
     out = tmp_path / "out"
     out.mkdir()
     head = {"tallies": {}, "threads": {}, "losses": {}, "t_stop": 1}
@@ -259,7 +261,7 @@ def test_damaged_files_are_no_verdict(damage: str, tmp_path: Path) -> None:
     else:
         (out / {"no report": REPORT, "no head": HEAD}[damage]).unlink()
     with pytest.raises(host.NotVerified) as caught:
-        host._judge(host.Run(None, 2, tmp_path))
+        host._judge(told)
     assert caught.value.status is ExitStatus.NOT_VERIFIED
 
 
@@ -274,8 +276,8 @@ def test_files_are_left_and_old_ones_removed(tmp_path: Path) -> None:
     timeline = json.loads((tmp_path / "timeline.json").read_text())
     assert timeline["traceEvents"] and timeline["otherData"]["guest kernel"] == "6.1"
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {*host._LEFT, "out"} - {"console.log"}
+    assert left == {*host._LEFT, MARK, "out"} - {"console.log"}
     assert load(tmp_path).verdict == replace(judged.verdict, matches={})
     assert load(tmp_path).names == judged.rules.names
     told.clean()
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / MARK]

@@ -41,3 +41,12 @@ def test_udev_rule_is_for_the_device_and_nobody_else() -> None:
     lines = (ROOT / "examples/udev/60-kfabric.rules").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules == ['KERNEL=="kfabric", SUBSYSTEM=="misc", GROUP="kfabric", MODE="0660"']
+
+
+@each_workflow
+def test_workflow_uploads_the_files_of_its_run(workflow: Path) -> None:
+    """The directory that `kfabric test` writes, and no other."""
+    text = workflow.read_text()
+    output = re.findall(r"--output (\S+)", text) or ["build/test"]
+    upload = text.partition("actions/upload-artifact")[2]
+    assert re.findall(r"^ +path: (.*)$", upload, re.MULTILINE) == output

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -117,7 +118,7 @@ def _runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Sequence[str], str]]:
     """The arguments and the kernel of each run; all of them pass."""
     seen: list[tuple[Sequence[str], str]] = []
 
-    def run(argv: Sequence[str], kernel: str) -> int:
+    def run(argv: Sequence[str], kernel: str = "") -> int:
         seen.append((argv, kernel))
         return 0
 
@@ -180,7 +181,6 @@ def reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Runs that write a report each, and no guests."""
     _boot_nothing(monkeypatch)
     monkeypatch.setattr(testrun, "REPORTS", tmp_path)
-    monkeypatch.setattr(testrun, "TABLE", tmp_path / "matrix.md")
 
     def run(argv: Sequence[str], kernel: str) -> int:
         if kernel in CASES:
@@ -244,10 +244,10 @@ def test_table_is_there_though_no_kernel_can_be_had(reports, monkeypatch) -> Non
         raise SetupError("no network")
 
     monkeypatch.setattr(testrun, "_prepare", prepare)
-    monkeypatch.setattr(testrun, "TABLE", reports / "build" / "test" / "matrix.md")
+    monkeypatch.setattr(testrun, "REPORTS", reports / "build" / "test")
     status = testrun.main(["--kernel", "6.1", "--kernel", "6.12", str(GUEST)])
     assert status == ExitStatus.SETUP
-    assert "| all | no results | no results |" in testrun.TABLE.read_text()
+    assert "| all | no results | no results |" in (testrun.REPORTS / "matrix.md").read_text()
 
 
 def test_bad_end_of_a_guest_has_its_line_in_the_table(reports, monkeypatch) -> None:
@@ -298,6 +298,24 @@ def test_the_report_names_the_kernel() -> None:
     assert "junit_suite_name=guest linux-6.12.1-amd64" in argv
     assert any(word.endswith("/guest-6.12.xml") for word in argv)
     assert argv[argv.index("--kfabric-dir") + 1].endswith("/6.12")
+
+
+def test_all_files_of_a_run_are_in_one_directory(reports, monkeypatch, tmp_path) -> None:
+    """JUnit, KTAP, the guests' files and the table, of several kernels."""
+    seen = _runs(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    argv = ["--output", "mine", "--kernel", "6.1", "--kernel", "6.12", str(GUEST), str(UNIT)]
+    assert testrun.main(argv) == 0
+    mine = tmp_path / "mine"
+    names = [re.findall(r"[^ ]*/mine[^ ]*", " ".join(argv)) for argv, *_ in seen]
+    assert names == [
+        [f"--junitxml={mine}/unit.xml", f"--ktap={mine}/unit.ktap"],
+        *(
+            [f"--junitxml={mine}/guest-{k}.xml", f"--ktap={mine}/guest-{k}.ktap", f"{mine}/{k}"]
+            for k in ("6.1", "6.12")
+        ),
+    ]
+    assert (mine / "matrix.md").exists() and not (reports / "matrix.md").exists()
 
 
 def test_one_unknown_kernel_ends_it_before_anything_runs(reports, monkeypatch) -> None:
