@@ -51,8 +51,9 @@ class UnknownCommand(UsageError, label="no such command"):
 def usage() -> str:
     width = max(map(len, COMMANDS))
     rows = [f"  {name:{width}}  {COMMANDS[name][1]}" for name in available()]
-    head = "usage: kfabric COMMAND [ARGUMENT...]   (kfabric COMMAND --help for more)"
-    return "\n".join([head, "", *rows])
+    head = "usage: kfabric [-q] COMMAND [ARGUMENT...]   (kfabric COMMAND --help for more)"
+    quiet = "-q, --quiet: no lines about progress; errors and results only"
+    return "\n".join([head, "", *rows, "", quiet])
 
 
 def available() -> list[str]:
@@ -71,6 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] in (["-V"], ["--version"]):
         print(f"kfabric {version()}")
         return ExitStatus.OK
+    if words[:1] in (["-q"], ["--quiet"]):
+        os.environ[names.QUIET] = "1"  # for the processes that the command starts, too
+        del words[0]
     if not words:
         print(usage(), file=sys.stderr)
         return ExitStatus.USAGE

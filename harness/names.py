@@ -44,6 +44,9 @@ MODULE_PARAMETERS: Final = "KFABRIC_MODULE_PARAMETERS"
 RESULTS: Final = "KFABRIC_RESULTS"
 """On the host, the command whose results go to docs/results.md; unset if they do not."""
 
+QUIET: Final = "KFABRIC_QUIET"
+"""On the host, set if no lines about progress are shown (``kfabric -q``)."""
+
 MODULE_ORDER: Final = "order"
 """File in the directory of the user's modules: their names without .ko, in load order."""
 COVERAGE: Final = "coverage.tar"

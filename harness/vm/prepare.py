@@ -12,6 +12,7 @@ import platform
 import sys
 from pathlib import Path
 
+from kfabric import names
 from kfabric.errors import SetupError
 from kfabric.vm import accel, cache, image, kbuild, layer, tools, versions
 from kfabric.vm.cache import Log
@@ -37,8 +38,9 @@ SPACE_MIB = 200
 
 
 def say(line: str) -> None:
-    """Show a step to the user, on standard error."""
-    print(f"kfabric: {line}", file=sys.stderr, flush=True)
+    """Show a step to the user, on standard error, unless it was started with -q."""
+    if names.QUIET not in os.environ:
+        print(f"kfabric: {line}", file=sys.stderr, flush=True)
 
 
 def version(kernel: str = "") -> Version:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kfabric import cli, errors
+from kfabric import cli, errors, names
 from kfabric.errors import ExitStatus, KfabricError
+from kfabric.vm import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 FAILURES = [
@@ -46,6 +47,30 @@ def failing(error: BaseException) -> Callable[[Sequence[str]], int]:
 def test_the_status_of_a_command_is_passed_on(command) -> None:
     command(lambda argv: 3 if argv == ["--fault", "lost"] else 99)
     assert cli.main(["demo", "--fault", "lost"]) == ExitStatus.FAULT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [([], "kfabric: a step\n"), (["-q"], ""), (["--quiet"], "")]
+)
+def test_quiet_command_shows_no_progress(
+    words: list[str],
+    shown: str,
+    command,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """-q stands before the command: after it, pytest or another program may have one."""
+    monkeypatch.setenv(names.QUIET, "")
+    monkeypatch.delenv(names.QUIET)
+
+    def main(argv: Sequence[str]) -> int:
+        assert argv == ["-q"]
+        prepare.say("a step")
+        return 3
+
+    command(main)
+    assert cli.main([*words, "demo", "-q"]) == ExitStatus.FAULT_FOUND
+    assert capsys.readouterr().err == shown
 
 
 @pytest.mark.parametrize("kind", FAILURES)
