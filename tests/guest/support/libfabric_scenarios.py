@@ -18,7 +18,7 @@ from side_support import SLEEPS_ON, Sleeper, outcomes
 from kfabric.guest.sleeping import ThreadGone
 
 #: A short timeout in milliseconds, of a wait that is to time out.
-SHORT = 100
+SHORT = 500
 
 Scenario = Callable[[Side], list[str]]
 SCENARIOS: dict[str, Scenario] = {}
