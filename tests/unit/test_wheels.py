@@ -11,11 +11,13 @@ import tomllib
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from kfabric import cli, names
-from kfabric.errors import ExitStatus, SetupError
+from kfabric.errors import ExitStatus, SetupError, UsageError
+from kfabric.runner import testrun
 from kfabric.vm import prepare, source, tools
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,12 +171,23 @@ def test_checkout_is_made_once_for_each_content(
     assert source.lay_out(source.contents(package, client)) != first
 
 
+@pytest.fixture
+def in_installed_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an installed tool, whose commands would be refused before they do anything."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a command began")
+
+    monkeypatch.setattr(names, "INSTALLED", True)
+    monkeypatch.setattr(cli.importlib, "import_module", refuse)
+    monkeypatch.setattr(testrun, "Runs", refuse)
+
+
 @pytest.mark.parametrize("command", sorted(cli.NEED_CHECKOUT))
 def test_installed_tool_refuses_what_needs_a_checkout(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, in_installed_tool: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In one line; its help and its completion have only the other commands."""
-    monkeypatch.setattr(names, "INSTALLED", True)
     assert cli.main([command]) == ExitStatus.USAGE
     line = f"kfabric: wrong usage: kfabric {command} needs a checkout of kfabric; "
     assert capsys.readouterr().err == f"{line}this is an installed tool\n"
@@ -190,13 +203,13 @@ def test_installed_tool_refuses_what_needs_a_checkout(
     ],
 )
 def test_installed_tool_tests_only_modules_of_the_user(
-    words: list[str], what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], what: str, in_installed_tool: None
 ) -> None:
-    monkeypatch.setattr(names, "INSTALLED", True)
+    """Those of kfabric are in the checkout, and so is the page with the results."""
     module = str(ROOT / "examples/pingpong_ulp")
-    assert cli.main(["test", *(w.format(module=module) for w in words)]) == ExitStatus.USAGE
-    err = capsys.readouterr().err
-    assert err.startswith(f"kfabric: wrong usage: {what} needs a checkout") and err.count("\n") == 1
+    with pytest.raises(UsageError) as caught:
+        testrun.main([word.format(module=module) for word in words])
+    assert caught.value.what == f"{what} needs a checkout of kfabric"
 
 
 def test_results_of_an_installed_tool_are_in_the_current_directory(
@@ -215,6 +228,7 @@ def test_missing_programs_are_named_with_the_command_that_installs_them(
     """Before anything is built."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(prepare.image, "ensure", lambda *_: None)
     for program in set(prepare.PROGRAMS) - {"zstd", "qemu-img"}:
         (tmp_path / program).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
