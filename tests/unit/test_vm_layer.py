@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import subprocess
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -367,7 +367,7 @@ def test_traced_module_is_put_into_the_image_if_the_kernel_has_it(
     """It may as well be one that is built for the guest."""
     seen: list[Extras] = []
 
-    def guest(args, _name: str):
+    def guest(args: Namespace, _name: str) -> None:
         seen.append(options.extras(args))
         raise UsageError("enough")
 
@@ -407,7 +407,7 @@ def test_guests_of_other_machines_get_the_image(
     monkeypatch.setenv(layer.MODULES, "theirs")
     seen: list[object] = []
 
-    def boot(*_: object):
+    def boot(*_: object) -> None:
         seen.extend([os.environ["KFABRIC_KERNEL"], layer.of_environment()])
 
     farside.Farside(boot).do_boot(sent[0])
