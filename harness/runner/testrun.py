@@ -351,7 +351,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = Parser(
         prog="kfabric test",
         description=__doc__,
-        epilog="For example: kfabric test --vms 2 tests/guest/test_wait.py -k lost. With "
+        epilog="For example: kfabric test --vms 2 tests/guest/test_wait_set.py -k lost. With "
         "--verify-wakeups, the wake-ups of each test in a guest are checked as well.",
     )
     usermodule.add_options(parser)

@@ -28,7 +28,8 @@ def add_guest_options(parser: argparse.ArgumentParser, module: bool = True) -> N
     add_kernel_option(parser)
     add_image_options(parser)
     usermodule.add_options(parser, module)
-    add_variant_option(parser, "build these modules, whose directory is $KFABRIC_MODULES")
+    text = "build the modules of kfabric and of its tests; $KFABRIC_MODULES names their directory"
+    add_variant_option(parser, text)
     parser.add_argument(
         "--memory", type=whole(LEAST_MIB), default=1024, metavar="MIB", help="guest memory"
     )

@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     write(Path(args.name), render(KFABRIC if args.kfabric else PLAIN, values))
     print(f"{args.name}: the module {module}, a test and a CI file")
     if repository == _REPOSITORY:
-        print(f"fill in {_REPOSITORY} and {_COMMIT} in {args.name}/{FILES['workflow.yml']}")
+        print(f"for CI, fill in {_REPOSITORY} and {_COMMIT} in {args.name}/{FILES['workflow.yml']}")
     print(f"next: {_program()} test --module {args.name}")
     return ExitStatus.OK
 
