@@ -22,7 +22,7 @@ TOGETHER: Sequence[frozenset[str]] = (
     frozenset(
         {
             "test_profile_agrees.py",
-            "test_readme.py",
+            "test_documents.py",
             "test_wakeups_fixture.py",
             "test_wakeups_load.py",
         }

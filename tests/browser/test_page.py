@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doc_blocks import shown
 from report_support import HOSTILE, plain, recording_of, saved
 from webdriver import Browser, file_url
 
@@ -96,6 +97,13 @@ def test_page_has_the_numbers_of_the_ledger(browser: Browser, tmp_path: Path, na
     assert int(sums["findings"]) == len(material.verdict.findings)
     outcome = browser.run("return document.getElementById('verdict').dataset.outcome")
     assert outcome == material.verdict.outcome.value
+
+
+def test_expression_of_the_document_is_a_number(browser: Browser, tmp_path: Path) -> None:
+    """As it is printed there: the wakes of queue 6, which this recording has, too."""
+    material = opened(browser, recording("recorded-pingpong"), tmp_path)
+    wakes = browser.run("return " + shown("tests/browser/test_page.py").text)
+    assert int(wakes) == len(material.ledger.queues[6].all_wakes())
 
 
 @pytest.mark.parametrize("name", [*RECORDINGS, "plain"])

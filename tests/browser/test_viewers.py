@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doc_blocks import shown
 from report_support import plain, recording_of, saved
 from viewer import Viewer, opened
 from webdriver import Browser
@@ -102,6 +103,14 @@ def test_wait_lasts_as_long_as_recorded(perfetto: Viewer, ledger: Ledger) -> Non
     )
     assert [(row["ts"], row["dur"]) for row in shown] == wanted
     assert [dur for _, dur in wanted].count(-1) == 1
+
+
+def test_query_of_the_document_finds_the_slowest_wakers(perfetto: Viewer) -> None:
+    """As it is printed there, and sorted as it says."""
+    rows = perfetto.query(shown("tests/browser/test_viewers.py").text)
+    assert 1 <= len(rows) <= 3
+    assert set(rows[0]) == {"sleeper", "waker", "wakes", "worst_us"}
+    assert [row["worst_us"] for row in rows] == sorted(row["worst_us"] for row in rows)[::-1]
 
 
 def test_every_woken_thread_has_its_waker(perfetto: Viewer, ledger: Ledger) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from doc_blocks import shown
 from guest_support import LIMIT
 
 from kfabric.guest import modules as guest_modules
@@ -73,6 +74,16 @@ def test_every_message_arrives(
         assert side["messages"] == side["counter"] == count
         assert side["error"] == 0
         assert side["waits"] >= count
+
+
+def test_script_of_the_document_waits_for_the_end(
+    modules: guest_modules.Modules, verbs: topology.RdmaLink
+) -> None:
+    """As it is printed, it ends after the game, whose result it does not print."""
+    script = shown("tests/guest/test_pingpong_ulp.py")
+    with loaded(modules, addr=verbs.address, count=11):
+        exec(compile(script.text, str(script), "exec"), {})
+        assert parse(RESULT.read_text())[0] == "passed"
 
 
 def test_it_leaves_nothing_behind(modules: guest_modules.Modules, verbs: topology.RdmaLink) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from doc_blocks import shown
 
 from kfabric.errors import ExitStatus
 from kfabric.names import python_path
@@ -192,14 +193,8 @@ def test_parameter_that_it_does_not_have_is_refused(run) -> None:
     assert done.cases == {}
 
 
-IMAGE_TESTS = """
-from pathlib import Path
-
-
-def test_it_is_loaded_with_its_parameters(module):
-    assert module.loaded == ("ifb",)
-    assert len(list(Path("/sys/class/net").glob("ifb*"))) == 3
-
+# Of the documents, as it is printed there.
+IMAGE_TESTS = f"""{shown("tests/vm/test_user_module.py").text}
 
 def test_guest_has_no_kfabric():
     assert not Path("/sys/module/kfabric").exists()

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from doc_blocks import shown
 
 from kfabric.errors import ExitStatus
 from kfabric.names import python_path
@@ -157,6 +158,8 @@ def run(place: Path, watch: str) -> tuple[subprocess.CompletedProcess[str], dict
     (directory / "belt.c").write_text(SOURCE.lstrip())
     (directory / "wakeups.toml").write_text(watch)
     (directory / "tests/test_belt.py").write_text(TESTS)
+    document = shown("tests/vm/test_user_module_wakeups.py")
+    (directory / "tests/test_shown.py").write_text(document.text)
     report = place / "junit.xml"
     argv = [sys.executable, "-m", "kfabric.cli", "test", "--vms=1", "--verify-wakeups"]
     argv += [f"--kfabric-dir={place}/guests", f"--junitxml={report}", "--module=belt"]
@@ -180,7 +183,8 @@ def test_lost_wake_up_on_its_own_queue_fails_the_test(tmp_path: Path) -> None:
     text = cases.pop("test_item_is_taken_late")
     assert "LOST: wait " in text and "belt-consumer/" in text
     assert "on belt_wq [belt]" in text and "no wake call followed the publication" in text
-    assert set(cases.values()) == {""} and len(cases) == 3
+    assert "test_no_wake_up_is_lost" in cases  # that of the document
+    assert set(cases.values()) == {""} and len(cases) == 4
     assert re.search(
         r"kfabric: \d\d of these waits were on the queues of wakeups\.toml", done.stdout
     )
