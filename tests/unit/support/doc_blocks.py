@@ -30,7 +30,8 @@ LANGUAGES = frozenset({"c", "js", "python", "sql", "text", "toml"})
 
 #: The first words of shell commands. A word that is none of them is a mistake, or belongs here.
 PROGRAMS = frozenset(
-    "cat cd echo eval grep insmod make modprobe nice sysctl build/venv/bin/kfabric".split()
+    "cat cd echo eval grep insmod make modprobe nice python3 sysctl build/venv/bin/kfabric "
+    "~/kfabric/bin/kfabric ~/kfabric/bin/pip".split()
 )
 
 #: Blocks of code that run as a part of something else: a document, a text in the block, and the
@@ -84,7 +85,7 @@ NOT_RUN: Mapping[str, tuple[str, ...]] = {
     ),
     "takes many minutes or hours; make test or make share has a short form of each": (
         r"make (test-\w+|soak|bench|fuzz|gallery|mutants|share)( .*)?",
-        r".* make test ARGS=tests/model",
+        r"(.* )?make test ARGS=tests/model",
     ),
     "tests/vm/test_new.py runs it, with places of its own for the report and the guests": (
         r"\S*kfabric test .*--module \S*my_(mod|ulp)( .*)?",
@@ -95,6 +96,23 @@ NOT_RUN: Mapping[str, tuple[str, ...]] = {
     "needs another image or kernel, or runs all tests; takes minutes to hours": (
         r"\S*kfabric (test|run) --kernel .*",
         r"make test ARGS=\"--(kernel|verify).*",
+    ),
+    "needs a kernel that the reader has built; tests/vm/test_kdir.py makes something like it": (
+        r"\S*kfabric (test|run|shell|modules) --kdir .*",
+    ),
+    "needs an environment of its own; tests/vm/test_wheels.py makes one": (
+        r"make wheels",
+        r"python3 -m venv ~/kfabric",
+        r"~/kfabric/bin/.*",
+    ),
+    "needs the results of shards; tests/unit/test_merge.py makes them": (
+        r"\S*kfabric merge .*",
+    ),
+    "builds an image for minutes; tests/vm/test_layers.py does it with smaller packages": (
+        r"\S*kfabric (run|vm build) --(packages|kernel-modules) .*",
+    ),
+    "plays many tests, or a share of all; tests/unit/test_rounds.py and test_shards.py do it": (
+        r"\S*kfabric test --(until-(fail|pass)|shard) .*",
     ),
     "needs another machine": (r"\S*kfabric test .*--tx .*",),
     "needs the memory of a guest that panicked": (r"\S*kfabric post-mortem .*",),
