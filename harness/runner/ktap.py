@@ -123,12 +123,10 @@ def read(text: str) -> tuple[str, Files, list[Result]]:
     files: Files = {}
     more: list[Result] = []
     output: list[str] = []
-    file = ""
+    file, before = "", ""
     for line in lines:
         word = line.removeprefix("  ")
-        if word == VERSION:
-            file, output = "", []
-        elif word.startswith("# Subtest: ") and not file:
+        if before == VERSION:
             file = word.removeprefix("# Subtest: ")
             files[file] = {}
         elif word.startswith("#"):
@@ -142,6 +140,7 @@ def read(text: str) -> tuple[str, Files, list[Result]]:
                 file = ""  # the sum of its tests
             else:
                 more.append(result)
+        before = word
     return title[2:], files, more
 
 

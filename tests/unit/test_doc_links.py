@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kfabric import cli
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     path.relative_to(ROOT)
@@ -19,6 +21,9 @@ DOCUMENTS = sorted(
 PLACE = re.compile(r"`((?:kmod|harness|tests|docs|examples|vm|kfabric_py)/[\w./*-]+)`")
 NAME = re.compile(r"`(\w+\.(?:c|h|py))`")
 LINK = re.compile(r"\]\(([^)#:]+)?(?:#([^)]+))?\)")
+
+
+COMMAND = re.compile(rf"(?:^ *|\$ |[|;&(] *)kfabric (?:{'|'.join(cli.COMMANDS)})\b", re.MULTILINE)
 
 
 def anchors(text: str) -> set[str]:
@@ -54,3 +59,11 @@ def test_files_that_are_named_exist(document: Path) -> None:
     for place in PLACE.findall(text):
         assert any(list(root.glob(place.rstrip("/"))) for root in roots), place
     assert not set(NAME.findall(text)) - names()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_command_is_written_with_its_path(document: Path) -> None:
+    """make setup puts it there, and not on the PATH; a code block is to be run as printed."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?s:.*?)^```|^    .+$", text, re.MULTILINE)
+    assert not [found for block in blocks for found in COMMAND.findall(block)]

@@ -20,7 +20,7 @@ TOYS = """
 import pytest
 
 @pytest.mark.parametrize("word", ["a", "b c", "d#e"])
-def test_word(word): print("# Subtest: none\\n\\n  ok 1 not a result")
+def test_word(word): pass
 def test_bad():
     print("output")
     assert 1 == 2
@@ -144,6 +144,15 @@ def test_status_is_that_of_all_shards(
     assert merged(*parts, "--output", pytester.path / "merged") == status
 
 
+def test_output_that_looks_like_results_is_output() -> None:
+    """A console may print anything."""
+    text = "Subtest: none\n\n  ok 1 nothing\n# KTAP version 1\n1..3\nnot ok 2 nothing"
+    bad = ktap.Result("test_a[b c]", True, "ERROR in setup", text)
+    files = {"a.py": {bad.name: bad}, "b.py": {"test_z": ktap.Result("test_z")}}
+    more = [ktap.Result("guest0.0", True, "ERROR panic", text)]
+    assert ktap.read(ktap.document("guest", files, more)) == ("guest", files, more)
+
+
 def test_run_that_skipped_everything_is_not_green(play: Play, pytester: pytest.Pytester) -> None:
     """No shard has reported that."""
     play("1/1", "import pytest\n@pytest.mark.skip\ndef test_a(): pass\n")
@@ -153,7 +162,8 @@ def test_run_that_skipped_everything_is_not_green(play: Play, pytester: pytest.P
     for case in suite.findall("testcase[@name='test_z']"):
         suite.remove(case)
     report.write(place / "guest.xml")
-    assert merged(place, "--output", pytester.path / "merged") == ExitStatus.TEST_FAILED
+    other = play("", "def test_a(): pass\n", "unit")
+    assert merged(place, other, "--output", pytester.path / "merged") == ExitStatus.TEST_FAILED
 
 
 def test_runs_on_several_kernels_stay_apart(play: Play, pytester: pytest.Pytester) -> None:

@@ -109,9 +109,9 @@ def used(domain: kp.Domain, buffer: kp.Buffer, kind: str) -> tuple[Any, list[Any
             sep.bind(av)
             return av, [sep]
         case "endpoint":
-            ep, region = domain.rdm_endpoint(kp.Info()), domain.mr(buffer, kp.Access.SEND)
-            region.bind(ep)
-            return ep, [region]
+            rdm, region = domain.rdm_endpoint(kp.Info()), domain.mr(buffer, kp.Access.SEND)
+            region.bind(rdm)
+            return rdm, [region]
     return buffer, [domain.mr(buffer, kp.Access.SEND)]
 
 

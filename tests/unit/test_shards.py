@@ -18,7 +18,12 @@ from kfabric.runner.shards import Shard
 ROOT = Path(__file__).parents[2]
 GALLERY = [f"tests/guest/test_gallery.py::test_entry[lost-{n}/a b]" for n in range(40)]
 OTHERS = [f"tests/guest/test_{file}.py::test_{n}[x]" for file in ("cq", "eq") for n in range(31)]
-TESTS = [*GALLERY, *OTHERS]
+# Two groups of the same size, of which one has two files.
+PAIRS = [
+    f"tests/guest/test_{name}.py::test_{n}"
+    for name, n in (("trace", 1), ("trace", 2), ("profile_agrees", 1), ("wakeups_load", 1))
+]
+TESTS = [*GALLERY, *OTHERS, *PAIRS]
 
 
 def dealt(
@@ -48,14 +53,17 @@ def test_shards_of_single_tests_have_the_same_size() -> None:
 
 def test_shard_with_a_long_file_gets_fewer_other_tests() -> None:
     """The tests of such a file stay together."""
-    found = dealt(TESTS, 2)
+    found = dealt([*GALLERY, *OTHERS], 2)
     assert sorted(map(len, found)) == [51, 51]
     assert sum(bool(shard & set(GALLERY)) for shard in found) == 1
 
 
 def test_tests_of_a_file_on_the_host_stay_together() -> None:
     """They may share a guest."""
-    files = [{shards.file(test) for test in shard} for shard in dealt(TESTS, 3, shards.file)]
+    files = [
+        {shards.file(test) for test in shard}
+        for shard in dealt([*GALLERY, *OTHERS], 3, shards.file)
+    ]
     assert list(map(len, files)) == [1, 1, 1]
 
 

@@ -60,8 +60,10 @@ def test_directory_is_mounted_after_one_that_contains_it(tmp_path: Path) -> None
     assert [path for _, path in qemu.shares(spec)] == [tmp_path, tmp_path / "mod"]
 
 
-OWN = ("/", "/root", "/tmp", "/var", "/usr", "/etc/ssl", "/usr/share/doc", "/usr/src")
-OWN += ("/var/lib", "/proc/1", "/sys/class", "/dev/shm/x", "/lib/modules", "/opt/kfabric/x")
+OWN = (
+    *("/", "/root", "/tmp", "/var", "/usr", "/etc/ssl", "/usr/share/doc", "/usr/src"),
+    *("/var/lib", "/proc/1", "/sys/class", "/dev/shm/x", "/lib/modules", "/opt/kfabric/x"),
+)
 USERS = ("/root/proj", "/tmp/x", "/home", "/srv", "/var/lib/ci/work", "/usr/src/linux", "/opt/x")
 
 

@@ -7,20 +7,21 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kfabric.errors import ExitStatus, SetupError
 from kfabric.names import python_path
-from kfabric.vm import kernel, kerneltree, prepare
+from kfabric.vm import cache, kernel, kerneltree, prepare
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600.0
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kernel's package as a built tree: enough to boot it, too little to build modules."""
     place = tmp_path_factory.mktemp("kdir")
     release = prepare.guest_image().release
@@ -45,7 +46,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (tree / "include/config/kernel.release").write_text(f"{release}\n")
     for name in ("vmlinux", "Module.symvers"):
         (tree / name).touch()
-    return tree
+    yield tree
+    cache.remove(prepare.guest_image(kernel=str(tree)).disk.parent)
 
 
 def test_guest_boots_the_kernel_of_a_tree_and_has_all_its_modules(tree: Path) -> None:
