@@ -71,7 +71,7 @@ def base(tmp_path: Path, cached: Path) -> Image:
 
 def make_disk(tree: Path, path: Path) -> None:
     """A file system with these files."""
-    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-d", tree, path, "8m"]
+    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(tree), str(path), "8m"]
     subprocess.run(argv, check=True, timeout=60)
 
 
@@ -312,10 +312,10 @@ def parsed(*words: str) -> Extras:
 
 def test_names_are_separated_by_commas_and_options_add_up() -> None:
     """A module to load must be in the image, too."""
-    words = ("--packages=strace,g++", "--packages", "linux-perf=6.1.1-1,gdb/sid")
-    assert parsed(*words) == asked(packages=("strace", "g++", "linux-perf=6.1.1-1", "gdb/sid"))
-    words = ("--kernel-modules=loop,fs/nfs/", "--kernel-modules=nvme?", "--modprobe", "null_blk")
-    assert parsed(*words) == asked("loop", "fs/nfs/", "nvme?", "null_blk")
+    packages = ("--packages=strace,g++", "--packages", "linux-perf=6.1.1-1,gdb/sid")
+    assert parsed(*packages) == asked(packages=("strace", "g++", "linux-perf=6.1.1-1", "gdb/sid"))
+    modules = ("--kernel-modules=loop,fs/nfs/", "--kernel-modules=nvme?", "--modprobe", "null_blk")
+    assert parsed(*modules) == asked("loop", "fs/nfs/", "nvme?", "null_blk")
     assert not parsed()
 
 
