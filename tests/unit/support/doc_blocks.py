@@ -105,9 +105,7 @@ NOT_RUN: Mapping[str, tuple[str, ...]] = {
         r"python3 -m venv ~/kfabric",
         r"~/kfabric/bin/.*",
     ),
-    "needs the results of shards; tests/unit/test_merge.py makes them": (
-        r"\S*kfabric merge .*",
-    ),
+    "needs the results of shards; tests/unit/test_merge.py makes them": (r"\S*kfabric merge .*",),
     "builds an image for minutes; tests/vm/test_layers.py does it with smaller packages": (
         r"\S*kfabric (run|vm build) --(packages|kernel-modules) .*",
     ),
