@@ -301,7 +301,7 @@ def test_the_report_names_the_kernel() -> None:
 
 
 def test_all_files_of_a_run_are_in_one_directory(reports, monkeypatch, tmp_path) -> None:
-    """JUnit, KTAP, the guests' files and the table, of several kernels."""
+    """JUnit, KTAP, KCIDB, the guests' files and the table, of several kernels."""
     seen = _runs(monkeypatch)
     monkeypatch.chdir(tmp_path)
     argv = ["--output", "mine", "--kernel", "6.1", "--kernel", "6.12", str(GUEST), str(UNIT)]
@@ -309,13 +309,15 @@ def test_all_files_of_a_run_are_in_one_directory(reports, monkeypatch, tmp_path)
     mine = tmp_path / "mine"
     names = [re.findall(r"[^ ]*/mine[^ ]*", " ".join(argv)) for argv, *_ in seen]
     assert names == [
-        [f"--junitxml={mine}/unit.xml", f"--ktap={mine}/unit.ktap"],
-        *(
-            [f"--junitxml={mine}/guest-{k}.xml", f"--ktap={mine}/guest-{k}.ktap", f"{mine}/{k}"]
-            for k in ("6.1", "6.12")
-        ),
+        _reports(mine / "unit"),
+        *([*_reports(mine / f"guest-{k}"), str(mine / k)] for k in ("6.1", "6.12")),
     ]
     assert (mine / "matrix.md").exists() and not (reports / "matrix.md").exists()
+
+
+def _reports(stem: Path) -> list[str]:
+    """The options that name the three files of results."""
+    return [f"--junitxml={stem}.xml", f"--ktap={stem}.ktap", f"--kcidb={stem}.kcidb.json"]
 
 
 def test_one_unknown_kernel_ends_it_before_anything_runs(reports, monkeypatch) -> None:

@@ -93,7 +93,7 @@ def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
     """On its port, in its directory, with its environment and the checkout's packages."""
     vm = guest("one")
     code = (
-        "import os, sys, harness; print(os.getcwd(), os.environ['WORD'], 'pytest' in sys.modules)"
+        "import os, sys, kfabric; print(os.getcwd(), os.environ['WORD'], 'pytest' in sys.modules)"
     )
     command = vm.popen(
         ["python3", "-u", "-c", code], cwd="/tmp", env={"WORD": "w"}, port="kfabric.xdist"
