@@ -29,7 +29,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         unpacked = kernel.fetch(release, place)
     except SetupError as error:
         pytest.skip(f"no package of the guests' kernel: {error.what}")
-    tree = place / "linux"
+    tree = place / "built"
     (unpacked.modules / "kernel").rename(tree)
     boot = unpacked.tree / "boot"
     for name, file in {
