@@ -546,6 +546,19 @@ static int rt_say_nothing(struct rt_hostile *h, unsigned int n)
 	return err;
 }
 
+/* After messages that the device may not have sent yet. */
+static int rt_write_behind(struct rt_hostile *h, const struct kfr_seg *seg)
+{
+	int err;
+
+	while ((err = kfi_writedata(h->ep, h->msg, 100, NULL, 1, 0,
+				    le64_to_cpu(seg->addr),
+				    le32_to_cpu(seg->rkey), NULL)) ==
+	       -KFI_EAGAIN)
+		cond_resched();
+	return err;
+}
+
 /* Where @a reads to, it writes with immediate data: the node hears no message. */
 static void rt_write_run(struct rt *rt, struct rt_hostile *h)
 {
@@ -562,9 +575,7 @@ static void rt_write_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, hdr->op, KFR_OP_READ);
 	memcpy(&seg, hdr + 1, sizeof(seg));
 	RT_EQ(rt, rt_say_nothing(h, RT_BUFFERS), 0);
-	RT_EQ(rt, kfi_writedata(h->ep, h->msg, 100, NULL, 1, 0,
-				le64_to_cpu(seg.addr), le32_to_cpu(seg.rkey),
-				NULL), 0);
+	RT_EQ(rt, rt_write_behind(h, &seg), 0);
 	RT_EQ(rt, rt_hostile_event(h, NULL, 0, NULL), KFI_SHUTDOWN);
 	RT_EQ(rt, rt_error(&rt->a, &err), 0);
 	RT_EQ(rt, err.err, KFI_EIO);
