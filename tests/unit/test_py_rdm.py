@@ -118,7 +118,7 @@ def test_context_of_a_region_comes_back(
     def serve(arg: Any) -> None:
         arg.out_handle = 4711
 
-    kernel.mr_reg = serve  # type: ignore[attr-defined]
+    kernel.mr_reg = serve  # type: ignore[method-assign]
     region = domain.mr(buffer, kp.Access.REMOTE_WRITE, context="mine")
     cookie = last(kernel, "mr_reg").context
     kernel.queues[cq._handle] += [(cookie, _uapi.KFAB_REMOTE_WRITE)] * 2

@@ -11,6 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -407,7 +408,7 @@ def test_guests_of_other_machines_get_the_image(
     monkeypatch.setenv(layer.MODULES, "theirs")
     seen: list[object] = []
 
-    def boot(*_: object) -> None:
+    def boot(*_: object) -> Any:
         seen.extend([os.environ["KFABRIC_KERNEL"], layer.of_environment()])
 
     farside.Farside(boot).do_boot(sent[0])
