@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import selectors
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -24,8 +23,6 @@ from kfabric_py import aio
 T = TypeVar("T")
 InThread = Callable[[Callable[[], object]], Call[object]]
 FD = kp.WaitObj.FD
-
-README = Path(__file__).parents[2] / "README.md"
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -450,63 +447,6 @@ def test_objects_themselves_in_selectors(
             helper.result()
         for ready in all_of_them:
             watching.unregister(ready.obj)
-
-
-def readme_code(what: str) -> dict[str, Any]:
-    """Run the block of the README that holds ``what``; return its names."""
-    blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.S | re.M)
-    (block,) = [block for block in blocks if what in block]
-    names: dict[str, Any] = {"aio": aio, "WaitObj": kp.WaitObj}
-    exec(compile(block, README.name, "exec"), names)
-    return names
-
-
-class Enough(Exception):
-    """Ends the endless loops of the README."""
-
-
-def test_asyncio_form_of_the_readme(mock: Mock, in_thread: InThread) -> None:
-    """T3: the example runs as printed."""
-    receive = readme_code("aio.wrap")["receive"]
-    cq = mock.cq(wait_obj=FD)
-    ep = mock.endpoint(cq=cq)
-    seen: list[int] = []
-
-    def handle(entry: kp.CqEntry) -> None:
-        seen.append(entry.data)
-        if len(seen) == 5:
-            raise Enough
-
-    async def main() -> None:
-        (task,) = await waiting(receive(cq, handle))
-        for number in range(5):
-            await asyncio.to_thread(mock.inject, ep, data=number)
-        with pytest.raises(Enough):
-            await task
-
-    run(main())
-    assert seen == [0, 1, 2, 3, 4]
-
-
-def test_selectors_form_of_the_readme(mock: Mock, in_thread: InThread) -> None:
-    """T3: the example runs as printed."""
-    serve = readme_code("selectors.DefaultSelector")["serve"]
-    cq, eq = mock.cq(wait_obj=FD), mock.eq(wait_obj=FD)
-    ep = mock.endpoint(cq=cq)
-    seen: list[int] = []
-
-    def handle(what: kp.CqEntry | kp.EqEvent) -> None:
-        seen.append(what.data)
-        if len(seen) == 4:
-            raise Enough
-
-    call = in_thread(lambda: serve(mock.fabric, cq, eq, handle))
-    for number in range(2):
-        mock.inject(ep, data=number)
-        eq.write(data=number + 10)
-    with pytest.raises(Enough):
-        call.result()
-    assert sorted(seen) == [0, 1, 10, 11]
 
 
 def test_messages_over_rdma(net: Net, wrapped: contextlib.ExitStack) -> None:
