@@ -66,7 +66,7 @@ MODEL = TESTS / "model"
 WIRE = TESTS / "wire"
 DEBUG = TESTS / "debug"
 GUEST = TESTS / "guest"
-# Guests wait more than they compute, but each needs a gigabyte: see fit().
+# Guests wait more than they compute, but each needs more than a gigabyte: see fit().
 GUESTS = 2
 # Processes for a whole part on the host; the tests of a file stay together, since they may
 # share a guest.

@@ -101,7 +101,8 @@ class VmSpec:
     kernel: str = ""
     """Its name in vm/versions.toml, or the directory of its tree; empty: the default."""
     extras: Extras = Extras()
-    memory_mib: int = 1024
+    memory_mib: int = 1280
+    """A tracer whose program the guest compiles takes 600 of them for as long as it runs."""
     cpus: int = 2
     variant: Variant | None = None
     """Build of the modules in ``$KFABRIC_MODULES``; None: no modules are built."""

@@ -140,17 +140,17 @@ def test_options_are_passed_on_to_pytest(monkeypatch) -> None:
 def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel, guests) -> None:
     """A kernel with checks needs more for each; a line shows it."""
     _boot_nothing(monkeypatch)
-    monkeypatch.setattr(testrun.memory, "available_mib", lambda: 4000)
+    monkeypatch.setattr(testrun.memory, "available_mib", lambda: 4500)
     seen = _runs(monkeypatch)
     assert testrun.main(["--vms", "8", "--kernel", kernel, str(GUEST)]) == 0
     ((argv, _),) = seen
     assert argv[argv.index("--kfabric-vms") + 1] == str(guests)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"kfabric: {guests} guest(s) at a time, not 8: each needs ")
-    assert line.endswith("the host has 4000 MiB available")
+    assert line.endswith("the host has 4500 MiB available")
 
 
-@pytest.mark.parametrize(("available", "wanted"), [(4000, 3), (None, 8), (100, 1), (100, 0)])
+@pytest.mark.parametrize(("available", "wanted"), [(4500, 3), (None, 8), (100, 1), (100, 0)])
 def test_guests_that_fit_are_as_many_as_were_asked_for(
     monkeypatch, capsys, available, wanted
 ) -> None:
