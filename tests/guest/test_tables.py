@@ -365,6 +365,7 @@ def test_stopped_or_traced_call_goes_on(
     assert child.wait() == 0
 
 
+@pytest.mark.usefixtures("mock")
 @pytest.mark.parametrize("what", CALLS)
 def test_killed_call_ends_at_once(in_child: InChild, what: str) -> None:
     """W5, O4, B56: SIGKILL ends every blocking call without limit."""
