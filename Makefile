@@ -2,7 +2,7 @@
 #
 # make demo            set up, boot a guest, prove 4 x 997 wake-ups over rxe
 # make demo FAULT=lost the same with a fault injected (lost, spurious, late, herd)
-# make test            the unit tests and the core ones in guests, in ten minutes;
+# make test            the unit tests and the core ones in guests; minutes, once the image is there;
 #                      ARGS="-k poll" runs what it says instead, with pytest's options
 # make test-all        run all tests; ARGS goes to pytest
 # make test-matrix     the tests in guests on each stock kernel, and a table of them

@@ -358,7 +358,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="only the unit tests, and in guests those marked core: ten minutes with the set-up",
+        help="only the unit tests, and in guests those marked core",
     )
     add_image_options(parser)
     parser.add_argument(
@@ -459,7 +459,7 @@ def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Pa
 
 
 def quick(guests: int, far: Sequence[str] = ()) -> list[Part]:
-    """The parts that tell most in ten minutes: the unit tests, and the core of those in guests."""
+    """The parts that tell most in few minutes: the unit tests, and the core of those in guests."""
     return [
         Part("unit", (str(UNIT),), workers=WORKERS),
         Part("guest", (str(GUEST),), guests, far=tuple(far), mark="core"),
