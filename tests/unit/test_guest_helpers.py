@@ -427,14 +427,18 @@ Outputs = dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory) -> Outputs:
-    """The lines of the terminal, JUnit's failures and KTAP; PRINTS ran in a worker of xdist."""
+    """The lines of the terminal, JUnit's failures and KTAP; PRINTS ran in a worker of xdist.
+
+    With CI set, pytest's summary repeats each failure's message whole.
+    """
     place = tmp_path_factory.mktemp("prints")
     (place / "conftest.py").write_text(LOGGED)
     (place / "test_prints.py").write_text(PRINTS)
     root = Path(__file__).parents[2]
     argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "-n1", "--rootdir=."]
     argv += ["-p", "no:cacheprovider", "--junitxml=junit.xml", "--ktap=test.ktap", "-c/dev/null"]
-    env = {**os.environ, "PYTHONPATH": python_path(root), "PYTEST_ADDOPTS": ""}
+    at_a_desk = {"CI": "", "BUILD_NUMBER": "", "PYTEST_ADDOPTS": ""}
+    env = {**os.environ, **at_a_desk, "PYTHONPATH": python_path(root)}
     done = subprocess.run(
         argv, check=False, cwd=place, env=env, capture_output=True, text=True, timeout=60
     )
