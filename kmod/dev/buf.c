@@ -66,14 +66,17 @@ void kfd_buf_put(struct kfd_buf *buf)
 	kfree(buf);
 }
 
+/* So many pages in one piece are there after a compaction, which is worth the wait. */
+#define KFD_BUF_GFP (GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_RETRY_MAYFAIL | \
+		     __GFP_NOWARN)
+
 static int kfd_buf_fill(struct kfd_buf *buf, size_t len)
 {
 	int ret = kfd_charge(buf->obj.client, len);
 
 	if (ret)
 		return ret;
-	buf->addr = alloc_pages_exact(len, GFP_KERNEL_ACCOUNT | __GFP_ZERO |
-					   __GFP_NOWARN);
+	buf->addr = alloc_pages_exact(len, KFD_BUF_GFP);
 	if (!buf->addr) {
 		kfd_uncharge(buf->obj.client, len);
 		return -ENOMEM;
