@@ -4,6 +4,7 @@
 The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there: the source
 tree stays clean, and variants stay apart. The directory above ``src`` gets the modules,
 without debug information. The place of a user's kernel has a longer name (``Image.builds``).
+Guests for a user's module need only the modules of CORE, which are built before the others.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,8 @@ OTHERS = ("examples/*/Kbuild", "tests/kmod/*/Kbuild", "tests/gallery/*/Kbuild")
 STRICT = "W=1"
 """Enables more warnings of the compiler, modpost and kernel-doc."""
 
+# Files with the key of whatever was built.
+_STAMP, _CORE_STAMP = "stamp", "stamp-core"
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
 # Warnings about the host, not the sources: make's clock, another compiler than the kernel's.
 _HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
@@ -50,8 +53,11 @@ def require(version: Version) -> None:
     versions.require(version, kerneltree.KFABRIC, "kfabric's modules cannot be built")
 
 
-def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
+def ensure(source: Path, image: Image, variant: Variant, log: Log, *, others: bool = True) -> Path:
     """The directory with up-to-date modules, built if the sources have changed.
+
+    Args:
+        others: also build those of OTHERS.
 
     Raises:
         BuildError: the compiler or modpost failed, or warned.
@@ -60,21 +66,30 @@ def ensure(source: Path, image: Image, variant: Variant, log: Log) -> Path:
     """
     require(image.version)
     target = directory(source, image.builds, variant)
-    with building_if_stale(target, partial(key, source, kernel_key(image), variant)) as stale:
+    every = trees(source)
+    wanted = partial(key, source, kernel_key(image), variant)
+    built = f"{image.release} ({variant.value})"
+    with building_if_stale(target, partial(wanted, every[:1]), _CORE_STAMP) as stale:
         if stale:
-            log(f"modules: building for {image.release} ({variant.value})")
-            headers = supply.of(source, image.version, log).headers(image.release)
-            strict = not isinstance(image.version.origin, Tree)
-            _build(source, target, headers, variant, strict)
+            # The others are linked with its exports, and removed with it.
+            (target / _STAMP).unlink(missing_ok=True)
+            log(f"modules: building for {built}")
+            _build(source, target, image, variant, every[:1], log)
+    if not others or len(every) == 1:
+        return target
+    with building_if_stale(target, partial(wanted, every)) as stale:
+        if stale:
+            log(f"modules of examples and tests: building for {built}")
+            _build(source, target, image, variant, every[1:], log)
     return target
 
 
 @contextlib.contextmanager
-def building_if_stale(target: Path, key: Callable[[], str]) -> Iterator[bool]:
+def building_if_stale(target: Path, key: Callable[[], str], name: str = _STAMP) -> Iterator[bool]:
     """Lock a directory of modules; yields whether its stamp differs from the sources' key."""
     with cache.locked(target / "lock"):
         wanted = key()
-        stamp = target / "stamp"
+        stamp = target / name
         stale = not stamp.exists() or stamp.read_text() != wanted
         if stale:
             stamp.unlink(missing_ok=True)
@@ -132,18 +147,26 @@ def forget_linked(tree: Path) -> None:
         made.unlink()
 
 
-def _build(source: Path, target: Path, headers: Headers, variant: Variant, strict: bool) -> None:
-    """Build in a copy; ``strict``: warnings are errors. Not every kernel's headers are clean."""
+def _build(
+    source: Path, target: Path, image: Image, variant: Variant, chosen: Sequence[Path], log: Log
+) -> None:
+    """Build these trees in a copy: CORE, or all others after it."""
     cache.require_plain(source)
+    headers = supply.of(source, image.version, log).headers(image.release)
+    # Warnings are errors, but not every kernel's headers are clean.
+    strict = [] if isinstance(image.version.origin, Tree) else [STRICT]
     copy = target / "src"
     sync(source, copy)
-    forget_linked(copy)
-    for tree in trees(source):
-        log = make(tree_command(headers, copy, tree, variant, *([STRICT] if strict else [])), copy)
-        if strict and (found := warnings(log, copy)):
+    for place in copy.iterdir():
+        if place.name != CORE or Path(CORE) in chosen:
+            forget_linked(place)
+    for tree in chosen:
+        output = make(tree_command(headers, copy, tree, variant, *strict), copy)
+        if strict and (found := warnings(output, copy)):
             # The next build starts from nothing: compiled objects do not warn again.
-            shutil.rmtree(copy)
-            raise BuildError(found[0], "see the log above", console=log.replace(f"{copy}/", ""))
+            shutil.rmtree(copy / tree)
+            console = output.replace(f"{copy}/", "")
+            raise BuildError(found[0], "see the log above", console=console)
     collect(copy, target)
 
 
@@ -190,10 +213,15 @@ def kernel_key(image: Image) -> str:
     return image.release
 
 
-def key(source: Path, kernel: str, variant: Variant) -> str:
-    """A hash of everything that the modules are made from; ``kernel``: :func:`kernel_key`."""
+def key(source: Path, kernel: str, variant: Variant, chosen: Iterable[Path]) -> str:
+    """A hash of everything that the modules of these trees are made from.
+
+    Args:
+        kernel: :func:`kernel_key`.
+        chosen: relative to the checkout.
+    """
     parts = [kernel.encode(), variant.value.encode(), Path(__file__).read_bytes()]
-    for tree in trees(source):
+    for tree in chosen:
         for path in _files(source, tree):
             parts += [str(path.relative_to(source)).encode(), path.read_bytes()]
     return cache.key(parts)

@@ -85,7 +85,7 @@ def image_and_accel(spec: VmSpec, log: Log = say) -> tuple[Image, Accel]:
     """Build a guest's image and modules if needed, and choose its accelerator."""
     guest = guest_image(log, spec.kernel, spec.extras)
     if spec.variant is not None:
-        kbuild.ensure(SOURCE, guest, spec.variant, log)
+        kbuild.ensure(SOURCE, guest, spec.variant, log, others=not spec.core)
     choice = accel.choose(guest)
     if choice.new:
         log(choice.line())

@@ -106,6 +106,8 @@ class VmSpec:
     cpus: int = 2
     variant: Variant | None = None
     """Build of the modules in ``$KFABRIC_MODULES``; None: no modules are built."""
+    core: bool = False
+    """Build only kfabric's own modules, not those of examples and tests."""
     cmdline: tuple[str, ...] = ()
     """More kernel parameters."""
     env: Mapping[str, str] = field(default_factory=dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Builds a user's kernel modules for a guest's kernel; they may use ours.
+"""Builds a user's kernel modules for a guest's kernel; they may call ours.
 
 Their directory is copied to ``build/user/<name>/<release>/<variant>/src`` and built there: it
 stays clean, and kernels stay apart. The file ``order`` next to the modules lists them in
@@ -25,6 +25,9 @@ FILES = ("Kbuild", "Makefile")
 # Made by a build in the user's directory, or by tools. A copy would mislead make.
 _MADE = (".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 _MADE_NAMES = ("Module.symvers", "modules.order", "__pycache__")
+# A call of ours needs a header of ours, or at least the function's name.
+_CALLS = re.compile(rb"\bkfid?_\w|\bkfabric\w*\.h\b|\bKFABRIC_")
+_BUILT_FROM = (".c", ".h", ".S", ".mk")
 # In the section .modinfo, and a symbol: module_param_cb() puts nothing into that section.
 _PARAMETER = re.compile(rb"\0parm(?:type)?=(\w+):|\b__param_str_(\w+)\0")
 
@@ -45,10 +48,19 @@ def check(directory: Path) -> None:
         )
 
 
+def calls_kfabric(source: Path, tree: Path) -> bool:
+    """Whether the files from which a directory's modules are built mention ours."""
+    return any(
+        _CALLS.search((tree / path).read_bytes())
+        for path in files(source, tree)
+        if path.suffix in _BUILT_FROM or path.name in FILES
+    )
+
+
 def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -> Path:
     """The directory with the up-to-date modules of ``tree``.
 
-    Ours must be built already, if the kernel can have them.
+    If they call ours, and the kernel can have ours, those must be built already.
 
     Raises:
         UserModuleError: its Kbuild or Makefile names no module.
@@ -67,7 +79,8 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
 
 
 def key(source: Path, kernel: str, variant: Variant, tree: Path) -> str:
-    parts = [kbuild.key(source, kernel, variant).encode(), Path(__file__).read_bytes()]
+    ours = [Path(kbuild.CORE)] if calls_kfabric(source, tree) else []
+    parts = [kbuild.key(source, kernel, variant, ours).encode(), Path(__file__).read_bytes()]
     for path in files(source, tree):
         parts += [str(path).encode(), (tree / path).read_bytes()]
     return cache.key(parts)
@@ -106,8 +119,9 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant, tree:
         (copy / stale).unlink()
     kbuild.forget_linked(copy)
     core = kbuild.directory(source, target.parent.name, variant) / "src" / kbuild.CORE
-    # Without our modules: the kernel cannot have them.
-    made = make_argv(headers, copy, variant, core if core.exists() else None)
+    # It does not exist if the kernel cannot have our modules.
+    found = core.exists() and calls_kfabric(source, tree)
+    made = make_argv(headers, copy, variant, core if found else None)
     argv = headers.command(made, source / "build")
     # Errors in the copy are shown as errors in the user's files.
     kbuild.make(argv, copy, f"{tree}/")

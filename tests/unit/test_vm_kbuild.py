@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def key(source: Path, release: str = "6.1", variant: Variant = Variant.PROD) -> str:
-    return kbuild.key(source, release, variant)
+    return kbuild.key(source, release, variant, kbuild.trees(source))
 
 
 def test_the_core_is_built_first(checkout: Path) -> None:
@@ -151,6 +152,85 @@ def test_module_that_warns_is_not_built(
             kbuild.ensure(checkout, image, Variant.PROD, lambda line: None)
         assert caught.value.what == "kmod/core/main.c:3:5: warning: unused variable 'x'"
         assert caught.value.console.strip() == caught.value.what
+
+
+class Builds:
+    """Builds in which each tree makes one module; ``trees``: those that were made since."""
+
+    def __init__(self, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.trees: list[str] = []
+        self.fails = False
+        self._checkout = checkout
+        version = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
+        self._image = Image("6.1", Path("linux"), Path("initrd"), Path("root.img"), version)
+        monkeypatch.setattr(kbuild.supply, "of", lambda *_: Place())
+        monkeypatch.setattr(kbuild, "make", self._make)
+        monkeypatch.setattr(kbuild, "strip", self._strip)
+
+    def _make(self, argv: list[str], copy: Path) -> str:
+        tree = Path(next(word for word in argv if word.startswith("M=")).removeprefix("M="))
+        self.trees.append(str(tree.relative_to(copy)))
+        if self.fails:
+            raise BuildError("no")
+        (tree / f"{tree.name}.ko").touch()
+        return ""
+
+    def _strip(self, made: Iterable[Path], target: Path) -> None:
+        for path in made:
+            (target / path.name).touch()
+
+    def ensure(self, *, others: bool) -> tuple[list[str], set[str]]:
+        """Build if need be: the trees that were made, and the modules that are there."""
+        self.trees.clear()
+        place = kbuild.ensure(
+            self._checkout, self._image, Variant.TEST, lambda line: None, others=others
+        )
+        return list(self.trees), {path.stem for path in place.glob("*.ko")}
+
+
+@pytest.fixture
+def builds(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Builds:
+    """Builds of the checkout."""
+    return Builds(checkout, monkeypatch)
+
+
+def test_core_is_built_without_the_others(builds: Builds) -> None:
+    """They are built once they are wanted, and the core is not built again."""
+    assert builds.ensure(others=False) == (["kmod"], {"kmod"})
+    assert builds.ensure(others=False) == ([], {"kmod"})
+    assert builds.ensure(others=True) == (["examples/ulp"], {"kmod", "ulp"})
+    assert builds.ensure(others=True) == ([], {"kmod", "ulp"})
+    assert builds.ensure(others=False) == ([], {"kmod", "ulp"})
+
+
+def test_changed_example_leaves_the_core_alone(builds: Builds, checkout: Path) -> None:
+    builds.ensure(others=True)
+    (checkout / "examples/ulp/ulp.c").write_text("changed")
+    assert builds.ensure(others=False) == ([], {"kmod", "ulp"})
+    assert builds.ensure(others=True) == (["examples/ulp"], {"kmod", "ulp"})
+
+
+def test_others_are_never_older_than_the_core(builds: Builds, checkout: Path) -> None:
+    """Their exports would not fit, also if a build of the core ends early and is taken back."""
+    builds.ensure(others=True)
+    (checkout / "kmod/core/main.c").write_text("changed")
+    assert builds.ensure(others=False) == (["kmod"], {"kmod"})
+    assert builds.ensure(others=True) == (["examples/ulp"], {"kmod", "ulp"})
+    (checkout / "kmod/core/main.c").write_text("wrong")
+    builds.fails = True
+    with pytest.raises(BuildError):
+        builds.ensure(others=False)
+    builds.fails = False
+    (checkout / "kmod/core/main.c").write_text("changed")
+    assert builds.ensure(others=True) == (["kmod", "examples/ulp"], {"kmod", "ulp"})
+
+
+def test_module_whose_example_is_gone_goes(builds: Builds, checkout: Path) -> None:
+    (checkout / "examples/more").mkdir()
+    (checkout / "examples/more/Kbuild").touch()
+    assert builds.ensure(others=True)[1] == {"kmod", "more", "ulp"}
+    (checkout / "examples/more/Kbuild").unlink()
+    assert builds.ensure(others=True) == (["examples/ulp"], {"kmod", "ulp"})
 
 
 @pytest.mark.parametrize("ignored", ["", "trap '' TERM; "], ids=["polite", "stubborn"])
