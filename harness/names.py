@@ -40,6 +40,8 @@ MODPROBE: Final = "KFABRIC_MODPROBE"
 """Names of the image's modules that are tested."""
 MODULE_PARAMETERS: Final = "KFABRIC_MODULE_PARAMETERS"
 """Parameters of both, a JSON list of ``[module.]name=value``."""
+ADDRESS: Final = "{address}"
+"""Stands in a parameter for the address of the RDMA link."""
 
 RESULTS: Final = "KFABRIC_RESULTS"
 """On the host, the command whose results go to docs/results.md; unset if they do not."""

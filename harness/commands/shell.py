@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Open a shell in a new guest with all modules loaded; its end is the end of the guest.
+"""Open a shell in a new guest with kfabric's modules loaded; its end is the end of the guest.
 
-A kernel of --kdir that cannot have kfabric's modules has none loaded.
+With --module or --modprobe these modules are loaded, and kfabric's only if they need them. A
+kernel of --kdir that cannot have kfabric's modules has none loaded.
 """
 
 import contextlib
@@ -28,11 +29,13 @@ def main(argv: Sequence[str]) -> int:
     """Run a login shell on a terminal; its exit status."""
     parser = Parser(prog="kfabric shell", description=__doc__)
     add_guest_options(parser)
-    parser.set_defaults(variant=Variant.TEST.value)
     args = parser.parse_args(argv)
     if not sys.stdin.isatty():
         raise UsageError("standard input is not a terminal", "use kfabric run")
-    if lacking := kbuild.lacking(prepare.version(args.kernel)):
+    if not (args.module or args.modprobe):
+        args.variant = args.variant or Variant.TEST.value
+    lacking = kbuild.lacking(prepare.version(args.kernel))
+    if args.variant and lacking:
         prepare.say(f"kfabric's modules are not built: the kernel lacks {', '.join(lacking)}")
         args.variant = None
     vm, tested = guest(args, "shell")

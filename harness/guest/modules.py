@@ -223,7 +223,9 @@ class Modules:
         """The modules that the harness built for this guest, in $KFABRIC_MODULES."""
         directory = os.environ.get(names.MODULES)
         if not directory:
-            raise ModuleError(errno.ENOENT, f"no modules: {names.MODULES} is not set")
+            # For a user's module, harness/vm/usertests.py decides.
+            what = "kfabric's modules were not built for this guest: import kfabric_py in the test"
+            raise ModuleError(errno.ENOENT, f"{what} ({names.MODULES} is not set)")
         return cls(Path(directory))
 
     def file(self, name: str) -> Path:

@@ -31,8 +31,6 @@ from kfabric.guest.waiting import Deadline
 STATE = Path("/run/kfabric-module.json")
 """What is known from before the modules were loaded."""
 UNLOAD_SECONDS = 10.0
-ADDRESS = "{address}"
-"""Stands in a parameter for the address of the RDMA link."""
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
@@ -88,7 +86,7 @@ class UserModule:
         """Whether one of the built modules calls ours, or a parameter wants a link's address."""
         used = (_depends(self.directory / f"{file}.ko") for file in self._files)
         return any(set(modules.OURS) & found for found in used) or any(
-            ADDRESS in word for word in self._parameters
+            names.ADDRESS in word for word in self._parameters
         )
 
     def load(self, *parameters: str, **values: object) -> None:
@@ -142,7 +140,7 @@ class UserModule:
             owner, parameter = _split(word)
             if owner in ("", name):
                 _, equals, value = word.partition("=")
-                mine.append(f"{parameter}{equals}{value}".replace(ADDRESS, self._address))
+                mine.append(f"{parameter}{equals}{value}".replace(names.ADDRESS, self._address))
         return mine
 
 

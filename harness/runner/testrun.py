@@ -38,6 +38,7 @@ from kfabric.vm import (
     source,
     tools,
     usermodule,
+    usertests,
     versions,
 )
 from kfabric.vm.options import (
@@ -159,6 +160,8 @@ def main(argv: Sequence[str]) -> int:
         # pytest runs in another directory.
         paths = ["::".join([str(_file(p).resolve()), *p.split("::")[1:]]) for p in paths]
         paths = paths or _tests(tested)
+        if usertests.need_kfabric(map(_file, paths), tested.root, options):
+            tested = replace(tested, kfabric=True)
         options += ["--kfabric-module", usermodule.to_json(tested), f"--rootdir={tested.root}"]
         # pytest would write it below the root.
         options += ["-o", f"cache_dir={output / 'pytest_cache'}"]
@@ -305,12 +308,10 @@ class Runs:
 
     def _on(self, part: Part, kernel: str) -> int:
         self._forget(part, kernel)
-        image = _prepare(kernel)
+        image = _prepare(kernel, not self._tested or any(map(_is_of_checkout, part.paths)))
         self.releases.append(image.release)
         if self._tested:
             usermodule.build(image, Variant.TEST, self._tested, prepare.say)
-        else:
-            kbuild.require(image.version)
         if part.name == "guest":
             precompile(image, [path for path in part.paths if not self._is_theirs(path)])
         argv = fit(part, image.version).argv(self._options, kernel, image.release)
@@ -478,13 +479,17 @@ def _place(path: str) -> str:
     return "vm" if any(map(file.is_relative_to, (VM, MODEL, DEBUG))) else "guest"
 
 
-def _prepare(kernel: str) -> Image:
+def _prepare(kernel: str, ours: bool) -> Image:
     """Build image and modules before pytest starts, so that the terminal shows their progress."""
     image = prepare.guest_image(kernel=kernel)
-    if kbuild.lacking(image.version):
-        return image  # a user's kernel, for modules of the user's
-    kbuild.ensure(prepare.SOURCE, image, Variant.TEST, prepare.say)
+    if ours:
+        kbuild.ensure(prepare.SOURCE, image, Variant.TEST, prepare.say)
     return image
+
+
+def _is_of_checkout(path: str) -> bool:
+    """Whether a path is one of our own tests, which may need any of our modules."""
+    return _file(path).resolve().is_relative_to(TESTS)
 
 
 def precompile(image: Image, paths: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ def boot(
     tested: UserModule | None = None,
     vmcore: bool = False,
 ) -> Vm:
-    """Boot a guest with the test-option build of the modules.
+    """Boot a guest with the test-option build of the modules, if its tests need them.
 
     May be called from several threads. Image and modules are made once, even if the sources
     change later: a guest that replaces a crashed one must not differ from it.
@@ -38,8 +38,7 @@ def boot(
         KfabricError: a build fails, or the guest does not boot.
     """
     with _lock:
-        ours = usermodule.default_variant(prepare.version()) if tested else Variant.TEST
-        spec = VmSpec(variant=ours)
+        spec = VmSpec(variant=None if tested else Variant.TEST)
         if not _made:
             _made.append(prepare.image_and_accel(spec))
         image, accelerator = _made[0]

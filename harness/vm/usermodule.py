@@ -6,7 +6,7 @@
 
 The guest mounts the user's directory tree read-only, at the same path. The module is built for
 the guest's kernel, and loaded once the guest has booted. If it uses kfabric, our modules are
-loaded first. The guest's part is :mod:`kfabric.guest.usermodule`.
+built and loaded first. The guest's part is :mod:`kfabric.guest.usermodule`.
 """
 
 import argparse
@@ -17,14 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kfabric import names
 from kfabric.errors import GuestError, GuestSplat, ModuleLoadError
-from kfabric.names import MODPROBE, MODULE_DIR, MODULE_PARAMETERS
 from kfabric.vm import kbuild, prepare, userbuild
 from kfabric.vm.cache import Log
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Image, Variant, VmSpec
 from kfabric.vm.userbuild import UserModuleError
-from kfabric.vm.versions import Version
 
 # A directory with one of these is the root of a project.
 _MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
@@ -49,6 +48,8 @@ class UserModule:
     """Load them after boot; otherwise the tests do."""
     modprobe: tuple[str, ...] = ()
     """Names of the image's modules that are tested, too; loaded first."""
+    kfabric: bool = False
+    """Whether the guest needs our modules, for them or for their tests."""
 
     def __str__(self) -> str:
         named = [f"the modules of {self.directory}"] if self.directory else []
@@ -105,16 +106,21 @@ def of(args: argparse.Namespace, paths: Iterable[Path] = ()) -> UserModule | Non
             raise UserModuleError(what, "--module takes a directory")
     if directory:
         userbuild.check(directory)
-    found = root(directory, [path.resolve() for path in paths])
     return UserModule(
-        directory, found, tuple(args.module_param), not args.module_unloaded, tuple(args.modprobe)
+        directory,
+        root(directory, [path.resolve() for path in paths]),
+        tuple(args.module_param),
+        not args.module_unloaded,
+        tuple(args.modprobe),
+        any(names.ADDRESS in word for word in args.module_param)
+        or (directory is not None and userbuild.calls_kfabric(prepare.SOURCE, directory)),
     )
 
 
 def to_json(module: UserModule) -> str:
     """The value of the pytest plugin's option --kfabric-module."""
     directory = str(module.directory) if module.directory else None
-    rest = (str(module.root), module.parameters, module.load, module.modprobe)
+    rest = (str(module.root), module.parameters, module.load, module.modprobe, module.kfabric)
     return json.dumps([directory, *rest])
 
 
@@ -122,9 +128,9 @@ def from_json(text: str | None) -> UserModule | None:
     """Parse the plugin's option; None if it is empty."""
     if not text:
         return None
-    directory, root, parameters, load, modprobe = json.loads(text)
+    directory, root, parameters, load, modprobe, kfabric = json.loads(text)
     place = Path(directory) if directory else None
-    return UserModule(place, Path(root), tuple(parameters), load, tuple(modprobe))
+    return UserModule(place, Path(root), tuple(parameters), load, tuple(modprobe), kfabric)
 
 
 def home(module: UserModule | None) -> Path:
@@ -156,13 +162,13 @@ def root(directory: Path | None, paths: Sequence[Path]) -> Path:
 
 
 def build(image: Image, variant: Variant, module: UserModule, log: Log) -> Path | None:
-    """Build our modules and the user's for an image; the directory with the user's, if any.
+    """Build the user's modules for an image, after ours if need be; the directory, if any.
 
     A kernel that cannot have ours still has the user's. Raises UserModuleError if none of them
     has one of the parameters.
     """
-    if not kbuild.lacking(image.version):
-        kbuild.ensure(prepare.SOURCE, image, variant, log)
+    if module.kfabric and not kbuild.lacking(image.version):
+        kbuild.ensure(prepare.SOURCE, image, variant, log, others=False)
     if module.directory is None:
         return None
     place = userbuild.ensure(prepare.SOURCE, image, variant, module.directory, log)
@@ -198,21 +204,20 @@ def _aim(word: str, known: Mapping[str, set[str]], others: Sequence[str]) -> lis
     return [f"{one}.{text}" for one in having] or [word]
 
 
-def default_variant(version: Version) -> Variant | None:
-    """The build of our modules for guests of a kernel; None: it cannot have them."""
-    return None if kbuild.lacking(version) else Variant.TEST
-
-
 def with_module(spec: VmSpec, image: Image, module: UserModule, log: Log) -> VmSpec:
-    """The same guest with the user's modules, which are built, and their tests."""
+    """The same guest with the user's modules, which are built, and their tests.
+
+    It gets our modules if it needs them, and its kernel can have them.
+    """
     variant = spec.variant or Variant.TEST
     place = build(image, variant, module, log)
-    env = {**spec.env, MODULE_PARAMETERS: json.dumps(_aimed(module, place))}
-    env |= {MODULE_DIR: str(place)} if place else {}
-    env |= {MODPROBE: " ".join(module.modprobe)} if module.modprobe else {}
+    env = {**spec.env, names.MODULE_PARAMETERS: json.dumps(_aimed(module, place))}
+    env |= {names.MODULE_DIR: str(place)} if place else {}
+    env |= {names.MODPROBE: " ".join(module.modprobe)} if module.modprobe else {}
     shares = () if module.root == prepare.SOURCE else (module.root,)
-    ours = spec.variant or default_variant(image.version)
-    return replace(spec, variant=ours, shares=(*spec.shares, *shares), env=env)
+    if spec.variant is None and module.kfabric and not kbuild.lacking(image.version):
+        spec = replace(spec, variant=variant, core=True)
+    return replace(spec, shares=(*spec.shares, *shares), env=env)
 
 
 def load(guest: Vm, module: UserModule) -> None:

@@ -108,7 +108,7 @@ def _boot_nothing(monkeypatch) -> None:
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: 1 << 20)
 
 
-def _image(name: str) -> SimpleNamespace:
+def _image(name: str, *_: object) -> SimpleNamespace:
     return SimpleNamespace(
         release=f"{name}.0", version=testrun.versions.load(testrun.prepare.SOURCE).find(name)
     )
@@ -225,7 +225,7 @@ def test_the_matrix_has_all_stock_kernels_and_what_runs_in_guests(reports, monke
 
 
 def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypatch) -> None:
-    def prepare(name: str) -> SimpleNamespace:
+    def prepare(name: str, *_: object) -> SimpleNamespace:
         if name == "6.1":
             raise SetupError("no network")
         return _image(name)
@@ -240,7 +240,7 @@ def test_a_kernel_that_cannot_be_had_does_not_stop_the_others(reports, monkeypat
 def test_table_is_there_though_no_kernel_can_be_had(reports, monkeypatch) -> None:
     """In a fresh clone there is no directory for it yet."""
 
-    def prepare(name) -> None:
+    def prepare(*_: object) -> None:
         raise SetupError("no network")
 
     monkeypatch.setattr(testrun, "_prepare", prepare)

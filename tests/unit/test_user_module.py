@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 
 from kfabric import names
+from kfabric.commands import new
 from kfabric.errors import BuildError, ExitStatus, GuestPanic, GuestSplat, ModuleLoadError
 from kfabric.guest import modules, worker
 from kfabric.guest import usermodule as guest_part
@@ -26,7 +27,7 @@ from kfabric.names import python_path
 from kfabric.runner import testrun
 from kfabric.vm import kbuild, prepare, userbuild, usermodule
 from kfabric.vm.machine import Vm
-from kfabric.vm.spec import Image, Variant
+from kfabric.vm.spec import Image, Variant, VmSpec
 from kfabric.vm.userbuild import UserModuleError
 from kfabric.vm.usermodule import UserModule
 
@@ -115,6 +116,129 @@ def test_build_is_repeated_only_after_a_change(build, tree: Path) -> None:
     assert (place / "built").read_text() == "\n\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("mine.c", "#include <linux/module.h>\n/* skfi_x, kfabric */\n", False),
+        ("mine.c", '#include "kfabric.h"\n', True),
+        ("inc/mine.h", "extern int kfi_wait(struct kfid_wait *set, int timeout);\n", True),
+        ("Kbuild", "ccflags-y := -I$(KFABRIC_DIR)/include\n", True),
+        ("README.md", "make KFABRIC_DIR=... builds it for kfi_wait()\n", False),
+        ("test_it.py", "import kfabric_py  # kfi_wait()\n", False),
+    ],
+)
+def test_module_that_mentions_our_functions_calls_kfabric(
+    tree: Path, name: str, text: str, expected: bool
+) -> None:
+    """In a file from which it is built."""
+    assert not userbuild.calls_kfabric(prepare.SOURCE, tree)
+    (tree / name).write_text(text)
+    assert userbuild.calls_kfabric(prepare.SOURCE, tree) is expected
+
+
+@pytest.mark.parametrize("kind", [new.PLAIN, new.KFABRIC])
+def test_new_module_calls_kfabric_if_it_was_asked_for(tmp_path: Path, kind: str) -> None:
+    files = new.render(kind, {"NAME": "my_mod", "REPOSITORY": "", "COMMIT": "", "VERSION": ""})
+    new.write(tmp_path / "my_mod", files)
+    assert userbuild.calls_kfabric(prepare.SOURCE, tmp_path / "my_mod") is (kind == new.KFABRIC)
+
+
+@pytest.mark.parametrize("name", ["pingpong_ulp", "rdm_ulp"])
+def test_our_examples_call_kfabric(name: str) -> None:
+    assert userbuild.calls_kfabric(prepare.SOURCE, prepare.SOURCE / "examples" / name)
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_module_that_does_not_call_kfabric_does_not_depend_on_it(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: bool
+) -> None:
+    """It is built without our headers, and stays as it is when ours change."""
+    checkout = tmp_path / "checkout"
+    (checkout / "kmod").mkdir(parents=True)
+    (checkout / "kmod/Kbuild").touch()
+    if calls:
+        (tree / "mine.c").write_text("kfi_wait(set, -1);")
+    given: list[Path | None] = []
+
+    def make_argv(headers: Any, copy: Path, variant: Variant, core: Path | None) -> list[str]:
+        given.append(core)
+        return ["sh", "-euc", 'cd "$0"; touch m.ko; echo m.ko > modules.order', str(copy)]
+
+    headers = SimpleNamespace(build=Path("/h"), command=lambda argv, shared: argv)
+    place = SimpleNamespace(headers=lambda release: headers)
+    monkeypatch.setattr(kbuild.supply, "of", lambda *_: place)
+    monkeypatch.setattr(kbuild, "strip", lambda modules, target: None)
+    monkeypatch.setattr(userbuild, "make_argv", make_argv)
+    image = Image("6.1", Path(), Path(), Path(), prepare.version("6.1"))
+    core = kbuild.directory(checkout, image.builds, Variant.TEST) / "src/kmod"
+    core.mkdir(parents=True)
+    for text in ("", "changed"):
+        (checkout / "kmod/Kbuild").write_text(text)
+        userbuild.ensure(checkout, image, Variant.TEST, tree, lambda line: None)
+    assert given == ([core, core] if calls else [None])
+
+
+@pytest.mark.parametrize(
+    ("kfabric", "asked", "variant", "core"),
+    [
+        (False, None, None, False),
+        (True, None, Variant.TEST, True),
+        (False, Variant.PROD, Variant.PROD, False),
+        (True, Variant.PROD, Variant.PROD, False),
+    ],
+)
+def test_guest_has_our_modules_only_if_it_needs_them_or_the_user_asks(
+    made: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kfabric: bool,
+    asked: Variant | None,
+    variant: Variant | None,
+    core: bool,
+) -> None:
+    """Those of our tests are only for the user who asks for a build."""
+    built: list[dict[str, bool]] = []
+    monkeypatch.setattr(usermodule.kbuild, "ensure", lambda *_, **how: built.append(how))
+    monkeypatch.setattr(usermodule.userbuild, "ensure", lambda *_: made)
+    image = Image("6.1", Path(), Path(), Path(), prepare.version("6.1"))
+    module = UserModule(made, made, kfabric=kfabric)
+    spec = usermodule.with_module(VmSpec(variant=asked), image, module, lambda line: None)
+    assert (spec.variant, spec.core) == (variant, core)
+    assert built == ([{"others": False}] if kfabric else [])
+
+
+def test_address_of_a_link_needs_our_modules(tree: Path) -> None:
+    """The link is made with them."""
+    for word, expected in (("a=1", False), ("addr={address}", True)):
+        tested = usermodule.of(options("--module", str(tree), "--module-param", word))
+        assert tested is not None and tested.kfabric is expected
+
+
+@pytest.mark.parametrize(("text", "ours"), [("", False), ("import kfabric_py", True)])
+def test_run_of_a_plain_module_builds_ours_only_for_its_tests(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, text: str, ours: bool
+) -> None:
+    """And never those of our own tests."""
+    (tree / "test_it.py").write_text(text)
+    image = SimpleNamespace(release="6.1", version=None)
+    seen: list[bool] = []
+
+    def prepared(_name: str, ours: bool) -> SimpleNamespace:
+        seen.append(ours)
+        return image
+
+    monkeypatch.setattr(testrun, "_prepare", prepared)
+    monkeypatch.setattr(testrun, "fit", lambda part, version: part)
+    monkeypatch.setattr(testrun, "_run", lambda *_: 0)
+    monkeypatch.setattr(testrun.usermodule, "build", lambda *given: seen.append(given[2].kfabric))
+    assert testrun.main(["--module", str(tree)]) == 0
+    assert seen == [False, ours]
+
+
+def test_our_own_tests_get_all_of_our_modules_beside_a_users_module() -> None:
+    assert testrun._is_of_checkout(f"{prepare.SOURCE}/tests/guest/test_cq.py::test_a")
+    assert not testrun._is_of_checkout(f"{prepare.SOURCE}/examples/pingpong_ulp/tests")
+
+
 def test_make_gets_our_headers_and_symbols() -> None:
     headers: Any = SimpleNamespace(build=Path("/h"))
     argv = userbuild.make_argv(headers, Path("/copy"), Variant.PROD, Path("/our/kmod"))
@@ -166,7 +290,7 @@ def test_tests_get_the_module_and_run_where_the_guest_sees_them(
         return 0
 
     image = SimpleNamespace(release="6.1", version=None)
-    monkeypatch.setattr(testrun, "_prepare", lambda name: image)
+    monkeypatch.setattr(testrun, "_prepare", lambda *_: image)
     monkeypatch.setattr(testrun, "fit", lambda part, version: part)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.usermodule, "build", lambda *given: seen.append(given[2]))
@@ -197,7 +321,7 @@ def test_nothing_is_written_below_the_users_directory(
     assert commands == [[ours]]
 
     image = SimpleNamespace(release="6.1", version=None)
-    monkeypatch.setattr(testrun, "_prepare", lambda name: image)
+    monkeypatch.setattr(testrun, "_prepare", lambda *_: image)
     monkeypatch.setattr(testrun, "fit", lambda part, version: testrun.replace(part, guests=0))
     monkeypatch.setattr(testrun, "REPORTS", tree.parent / "reports")
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"):
@@ -234,7 +358,7 @@ def test_without_paths_the_modules_directory_is_searched_for_tests(
         return 0
 
     image = SimpleNamespace(release="6.1", version=None)
-    monkeypatch.setattr(testrun, "_prepare", lambda name: image)
+    monkeypatch.setattr(testrun, "_prepare", lambda *_: image)
     monkeypatch.setattr(testrun, "fit", lambda part, version: part)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.usermodule, "build", lambda *_: None)
@@ -244,7 +368,7 @@ def test_without_paths_the_modules_directory_is_searched_for_tests(
 
 
 def test_option_of_the_plugin_is_complete(tree: Path) -> None:
-    given = UserModule(tree, tree.parent, ("a=1", "b.c={address}"), load=False)
+    given = UserModule(tree, tree.parent, ("a=1", "b.c={address}"), load=False, kfabric=True)
     assert usermodule.from_json(usermodule.to_json(given)) == given
     given = UserModule(None, prepare.SOURCE, modprobe=("ifb", "null_blk"))
     assert usermodule.from_json(usermodule.to_json(given)) == given
