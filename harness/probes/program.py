@@ -46,6 +46,7 @@ def load(
     sizes: Mapping[str, int] | None = None,
     inner: Mapping[str, str] | None = None,
     wanted: Wanted = lambda name: True,
+    compiling: Callable[[], None] = lambda: None,
 ) -> "Program":
     """Load a program; compile it if its compiled form is not kept, or does not load.
 
@@ -56,6 +57,7 @@ def load(
         inner: By map of maps: the name of a map like those in it.
         wanted: Which functions to load. Those for raw tracepoints and fentry are also
             attached.
+        compiling: Called before the compiler starts, which takes an emulated guest minutes.
 
     Raises:
         ImportError: bcc is not installed, and the program is not kept.
@@ -70,6 +72,7 @@ def load(
             return Program(kept, *form, compiled=False)
         except OSError as error:
             print(f"kfabric: compiled again, since what was kept fails: {error}", file=sys.stderr)
+    compiling()
     made = compiled.compile_source(source)
     program = Program(made, *form, compiled=True)
     compiled.keep(key, made)

@@ -166,6 +166,7 @@ def _argv(args: argparse.Namespace, scope: Scope, output: Path, cwd: str = "") -
     words += [f"--cwd={cwd}"] if cwd else []
     words += [f"--ring={args.ring:g}"]
     words += [f"--duration={args.duration:g}"] if args.duration else []
+    words += ["--quiet"] if names.QUIET in os.environ else []
     return [*words, "--", *args.command] if args.command else words
 
 

@@ -115,13 +115,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     live = Live(args.output / LIVE)
     try:
         with Tracer(
-            scope_of(args), args.output, ring_mib=args.ring, max_queues=args.queues
+            scope_of(args),
+            args.output,
+            ring_mib=args.ring,
+            max_queues=args.queues,
+            compiling=(lambda: None) if args.quiet else _say_that_it_compiles,
         ) as tracer:
             return _trace(tracer, live, args)
     except ProbeError as error:
         live.write(failed=str(error))
         print(f"kfabric: not traced: {error}", file=sys.stderr)
         return ExitStatus.NOT_VERIFIED
+
+
+def _say_that_it_compiles() -> None:
+    line = "kfabric: probes: compiling; this takes long, but only once for each kernel"
+    print(line, file=sys.stderr, flush=True)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -132,6 +141,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ring", type=float, default=32.0, metavar="MIB")
     parser.add_argument("--queues", type=int, default=4096, metavar="N")
     parser.add_argument("--cwd", default=".", metavar="DIR", help="CMD's")
+    parser.add_argument("--quiet", action="store_true", help="no line about progress")
     parser.add_argument("command", nargs="*", metavar="CMD")
     return parser.parse_args(argv)
 

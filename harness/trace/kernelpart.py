@@ -3,7 +3,7 @@
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kfabric.probes.compiled import Source
@@ -167,7 +167,9 @@ class KernelPart:
         self.symbols = symbols
         self._kallsyms = kallsyms
 
-    def load(self, *, cpus: int, ring_bytes: int, max_queues: int) -> Program:
+    def load(
+        self, *, cpus: int, ring_bytes: int, max_queues: int, compiling: Callable[[], None]
+    ) -> Program:
         """Load it, compiled or from the cache. Raises ProbeError, BpfError, ImportError."""
         text = b"".join(path.read_bytes() for path in (HEADER, *_FILES))
         values, unwanted = self._values(), self._unwanted()
@@ -177,6 +179,7 @@ class KernelPart:
             sizes={"ring": ring_bytes, "rings": cpus},
             inner={"rings": "ring"},
             wanted=lambda name: name not in unwanted,
+            compiling=compiling,
         )
 
     def probes(self) -> Iterator[tuple[str, int, str]]:

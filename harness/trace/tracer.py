@@ -12,7 +12,7 @@ project's modules and no other packages.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from functools import cache
@@ -58,13 +58,20 @@ class Tracer(AbstractContextManager["Tracer"]):
         directory: The directory for the recording; created if need be.
         ring_mib: The memory of all CPUs' rings together, in MiB.
         max_queues: The highest number of queues; further ones are counted as losses.
+        compiling: Called before the program is compiled.
 
     Raises:
         ProbeError: The tracer cannot be loaded here.
     """
 
     def __init__(
-        self, scope: Scope, directory: Path, *, ring_mib: float = 32, max_queues: int = 4096
+        self,
+        scope: Scope,
+        directory: Path,
+        *,
+        ring_mib: float = 32,
+        max_queues: int = 4096,
+        compiling: Callable[[], None] = lambda: None,
     ) -> None:
         began = time.monotonic()
         self.scope = scope
@@ -79,7 +86,7 @@ class Tracer(AbstractContextManager["Tracer"]):
         self.symbols = Symbols(kallsyms, _MODULES.read_text(encoding="ascii"))
         self._note("symbols", began)
         part = KernelPart(scope, kallsyms, self.symbols)
-        self._bpf = self._load(part, max_queues)
+        self._bpf = self._load(part, max_queues, compiling)
         self._note("compile and load" if self._bpf.compiled else "load", began)
         self._stats = mapped(self._bpf[b"stats"], max_queues)
         self._switches = mapped(self._bpf[b"switches"], 1)
@@ -90,9 +97,14 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._found: set[str] = set()
         self._open(began, part)
 
-    def _load(self, part: KernelPart, max_queues: int) -> Program:
+    def _load(self, part: KernelPart, max_queues: int, compiling: Callable[[], None]) -> Program:
         try:
-            return part.load(cpus=self._cpus, ring_bytes=self._ring_bytes, max_queues=max_queues)
+            return part.load(
+                cpus=self._cpus,
+                ring_bytes=self._ring_bytes,
+                max_queues=max_queues,
+                compiling=compiling,
+            )
         except ImportError as error:
             raise ProbeError("python3-bpfcc is not installed") from error
         except ProbeError:

@@ -108,6 +108,16 @@ def test_second_start_does_not_compile(place: Path, kernel: FakeKernel) -> None:
     assert kernel.compilations == 1
 
 
+def test_caller_is_told_before_the_compiler_starts(place: Path, kernel: FakeKernel) -> None:
+    """It can show a line, since that takes long; not if nothing is compiled."""
+    seen: list[int] = []
+    for _ in range(2):
+        values = {"WHO": 1, "BASE": 2}
+        compiling = lambda: seen.append(kernel.compilations)  # noqa: E731
+        load(SOURCE, values=values, inner={"all": "ring"}, compiling=compiling)
+    assert seen == [0]
+
+
 def test_without_a_place_each_start_compiles(
     monkeypatch: pytest.MonkeyPatch, kernel: FakeKernel
 ) -> None:

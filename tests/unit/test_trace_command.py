@@ -11,6 +11,7 @@ import mmap
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from kfabric import names, streams
 from kfabric.errors import SetupError, UsageError
 from kfabric.recording.records import Recording
 from kfabric.report.source import save
-from kfabric.trace import command, watch
+from kfabric.trace import command, guest, watch
 from kfabric.trace.bpf import mapped, ring_bytes
 from kfabric.trace.scope import Scope, add_scope_options, scope_of
 from kfabric.trace.summary import SUMMARY, Summary
@@ -105,6 +106,34 @@ def test_commands_own_options_are_its_own() -> None:
     words = command._argv(args, scope_of(args), Path("/out"))
     assert words[-5:] == ["--", "find", "/usr", "-name", "*.py"]
     assert "--output=/out" in words and "--module=9pnet" in words
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_line_about_the_compiler_is_shown_unless_the_user_wants_none(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    quiet: bool,
+) -> None:
+    """Compiling takes minutes in a guest on a busy host, without any other output."""
+    if quiet:
+        monkeypatch.setenv(names.QUIET, "1")
+    else:
+        monkeypatch.delenv(names.QUIET, raising=False)
+
+    def compile_and_fail(*_: object, compiling: Callable[[], None], **__: object) -> None:
+        compiling()
+        raise guest.ProbeError("it does not load")
+
+    monkeypatch.setattr(guest, "Tracer", compile_and_fail)
+    monkeypatch.setattr(guest.signal, "pthread_sigmask", lambda *_: None)
+    args = command._parse(("--module=9pnet", "--", "true"))
+    _, _, *words = command._argv(args, scope_of(args), tmp_path)
+    guest.main(words)
+    line = "kfabric: probes: compiling; this takes long, but only once for each kernel\n"
+    assert (
+        capsys.readouterr().err == f"{'' if quiet else line}kfabric: not traced: it does not load\n"
+    )
 
 
 @pytest.mark.parametrize("word", ["./my_mod", "my_mod/", "."])

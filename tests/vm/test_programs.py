@@ -49,7 +49,8 @@ def trace(programs: Path, tmp_path: Path) -> Trace:
 
 def test_only_the_first_guest_compiles(trace: Trace) -> None:
     """The second loads the same program with another scope, without stacks, in other rings."""
-    first, _ = trace("one")
+    first, said = trace("one")
+    assert said.startswith("kfabric: probes: compiling; ")
     assert COMPILED in first.steps
     assert LOADED not in first.steps
     second, said = trace("two", "--module=ext4", "--event=vfs_read", "--no-stacks", "--ring=4")
