@@ -155,6 +155,8 @@ def _canonical(name: str) -> str:
 
 def _build(source: Path, base: Image, wanted: Extras, target: Path, log: Log) -> None:
     began = time.monotonic()
+    if wanted.packages:
+        _require_packages(source, base.version.suite, wanted.packages)
     log(f"image layer: {wanted} for the image of {base.release}")
     full = _kernel(source, base, log) if wanted.modules else None
     with cache.building(target) as scratch:
@@ -194,6 +196,22 @@ def _kernel(source: Path, base: Image, log: Log) -> Kernel:
     return Kernel(base.release, tree, base.kernel)
 
 
+def _require_packages(source: Path, suite: str, packages: Sequence[str]) -> None:
+    """Raise NoSuchPackage for a name that the host's own lists do not have.
+
+    They prove nothing if they are of another suite, or if they lack the image's own packages.
+    apt then finds a wrong name itself, after the image was unpacked.
+    """
+    if suite != apt.SUITE:
+        return
+    known = apt.names(Path("/"))
+    if not set(known).issuperset(cache.list_lines(source / "vm/packages-guest.txt")):
+        return
+    for name in (re.split("[=/]", word)[0] for word in packages):
+        if name not in known:
+            raise _no_such_package(name, suite, known)
+
+
 def _install_packages(suite: str, root: Path, packages: Sequence[str]) -> None:
     """Install packages in an unpacked image, with the settings that it was made with."""
     # mmdebstrap makes these, but not if they exist.
@@ -204,15 +222,16 @@ def _install_packages(suite: str, root: Path, packages: Sequence[str]) -> None:
     try:
         apt.debootstrap(suite, root, packages, options, apt.archives(suite))
     except SetupError as error:
-        if unknown := _UNKNOWN.search(error.console):
-            raise _no_such_package(unknown, suite, root) from None
+        unknown = _UNKNOWN.search(error.console)
+        if unknown and unknown["why"]:
+            raise NoSuchPackage(f"{unknown['why']} in Debian's {suite}") from None
+        if unknown:
+            raise _no_such_package(unknown["name"], suite, apt.names(root)) from None
         raise
 
 
-def _no_such_package(unknown: re.Match[str], suite: str, root: Path) -> NoSuchPackage:
-    if unknown["why"]:
-        return NoSuchPackage(f"{unknown['why']} in Debian's {suite}")
-    name, known = unknown["name"], apt.names(root)
+def _no_such_package(name: str, suite: str, known: Sequence[str]) -> NoSuchPackage:
+    """The error, with a name like it among those that there are."""
     longer = sorted((other for other in known if name in other.split("-")), key=len)
     otherwise = f"it has {len(known)}, and none with a similar name"
     hint = f"did you mean {longer[0]}?" if longer else near(name, known, otherwise)

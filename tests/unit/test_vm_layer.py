@@ -19,7 +19,7 @@ from kfabric.commands import vm as vm_command
 from kfabric.errors import ExitStatus, SetupError, UsageError
 from kfabric.runner import far, farside, testrun
 from kfabric.trace import command as trace
-from kfabric.vm import apt, disk, layer, options, prepare, usermodule
+from kfabric.vm import apt, cache, disk, layer, options, prepare, usermodule
 from kfabric.vm.kernel import Kernel
 from kfabric.vm.layer import NoSuchModule, NoSuchPackage
 from kfabric.vm.machine import Vm
@@ -155,6 +155,7 @@ def test_layer_has_the_files_of_the_image_and_the_additions(
     monkeypatch.setattr(layer, "_kernel", lambda *_: Kernel(RELEASE, Path("/"), Path("/")))
     monkeypatch.setattr(layer.kernel, "install_modules", modules)
     monkeypatch.setattr(layer, "_install_packages", packages)
+    monkeypatch.setattr(layer, "_require_packages", lambda *_: None)
     lines: list[str] = []
     extras = asked("null_blk", packages=("strace",))
     found = layer.ensure(Path("/"), base, extras, lines.append)
@@ -253,6 +254,39 @@ def test_unknown_package_is_named(unpacked: Path, refusing, said: str, line: str
         layer._install_packages("sid", unpacked, ["a"])
     assert error.value.line().startswith(f"no such package: {line}")
     assert error.value.status == ExitStatus.USAGE
+
+
+@pytest.fixture
+def archive(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the host's lists have some names besides those of the image's packages."""
+    own = cache.list_lines(prepare.SOURCE / "vm/packages-guest.txt")
+
+    def have(*names: str, but: int = 0) -> None:
+        monkeypatch.setattr(apt, "names", lambda _root: [*own[but:], *names])
+
+    return have
+
+
+def test_unknown_package_is_found_before_the_image_is_unpacked(
+    base: Image, monkeypatch: pytest.MonkeyPatch, archive: Callable[..., None]
+) -> None:
+    """In the host's own lists; nothing is shown but the error."""
+    archive("gdb", "strace")
+    monkeypatch.setattr(layer.disk, "unpack", lambda *_: pytest.fail("it is unpacked"))
+    lines: list[str] = []
+    with pytest.raises(NoSuchPackage) as error:
+        layer.ensure(prepare.SOURCE, base, asked(packages=("strace", "gbd=1.0")), lines.append)
+    assert error.value.line() == "no such package: gbd in Debian's bookworm; did you mean gdb?"
+    assert lines == []
+
+
+def test_lists_that_prove_nothing_refuse_no_package(archive: Callable[..., None]) -> None:
+    """Those of another suite, or of a host on which apt-get update was never run."""
+    archive("gdb")
+    layer._require_packages(prepare.SOURCE, apt.SUITE, ["gdb/bookworm-backports"])
+    layer._require_packages(prepare.SOURCE, "sid", ["xyzzy"])
+    archive("gdb", but=1)
+    layer._require_packages(prepare.SOURCE, apt.SUITE, ["xyzzy"])
 
 
 def test_other_failures_of_apt_stay_what_they_are(unpacked: Path, refusing) -> None:
