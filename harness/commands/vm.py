@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Build a guest image and print its directory, list all images, or remove them from the cache.
 
-An image with additional packages or modules is a layer of another image, and goes with it.
+An image with additional packages or modules is a layer of another image, and goes with it. In an
+installed tool, clean also removes what older versions of the tool have left in the cache.
 """
 
 import json
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from kfabric.errors import ExitStatus
 from kfabric.terminal.arguments import Parser
-from kfabric.vm import cache, image, layer, prepare
+from kfabric.vm import cache, image, layer, prepare, source
 from kfabric.vm.options import add_image_options, add_kernel_option
 from kfabric.vm.spec import Extras
 
@@ -25,6 +26,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     if args.action == "clean":
         image.clean()
+        source.remove_others()
     elif args.action == "list":
         for line in listing(cache.root() / "images"):
             print(line)

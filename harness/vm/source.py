@@ -53,7 +53,7 @@ def contents(package: Path, client: Path) -> dict[Path, Path]:
 def lay_out(files: dict[Path, Path]) -> Path:
     """The directory of the cache with these files, made if need be; its name is their hash."""
     parts = (part for to, path in files.items() for part in (bytes(to), path.read_bytes()))
-    target = cache.root() / "checkouts" / cache.key(parts)
+    target = _directory() / cache.key(parts)
     # A run may have made the directory again after it was removed.
     if (target / "harness").is_dir():
         return target
@@ -62,6 +62,23 @@ def lay_out(files: dict[Path, Path]) -> Path:
             with cache.building(target) as scratch:
                 _copy(files, scratch)
     return target
+
+
+def remove_others() -> None:
+    """Remove the checkouts of other versions of an installed tool, with all that they have built.
+
+    If SOURCE is no checkout of the cache, it is not known which of them are still used.
+    """
+    if not SOURCE.is_relative_to(_directory()):
+        return
+    with cache.locked(_directory() / "lock"):
+        for place in _directory().iterdir():
+            if place.is_dir() and place != SOURCE:
+                cache.remove(place)
+
+
+def _directory() -> Path:
+    return cache.root() / "checkouts"
 
 
 def _copy(files: dict[Path, Path], directory: Path) -> None:

@@ -212,6 +212,24 @@ def test_installed_tool_tests_only_modules_of_the_user(
     assert caught.value.what == f"{what} needs a checkout of kfabric"
 
 
+def test_clean_removes_the_checkouts_of_other_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an installed tool; from a checkout of the user's it cannot know which ones are used."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = tmp_path / "kfabric/checkouts"
+    for name in ("mine", "older"):
+        (place / name / "build/kmod").mkdir(parents=True)
+    for name in ("images", "buildroots"):
+        (tmp_path / "kfabric" / name).mkdir()
+    assert cli.main(["vm", "clean"]) == ExitStatus.OK
+    assert {path.name for path in place.iterdir()} == {"mine", "older"}
+    monkeypatch.setattr(source, "SOURCE", place / "mine")
+    assert cli.main(["vm", "clean"]) == ExitStatus.OK
+    assert {path.name for path in place.iterdir()} == {"mine", "lock"}
+    assert (place / "mine/build/kmod").is_dir()
+
+
 def test_results_of_an_installed_tool_are_in_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
