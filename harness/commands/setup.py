@@ -2,7 +2,7 @@
 """Install the Debian packages that guests and module builds need on this machine.
 
 It needs root and Debian 12, and takes well under a second if nothing is missing. In a checkout it
-makes the Python environment, too, like make setup.
+makes the Python environment, too, like make setup. The last line confirms that everything is there.
 """
 
 import subprocess
@@ -16,4 +16,7 @@ def main(argv: Sequence[str]) -> int:
     """Install them; the exit status of vm/bootstrap.sh, which prints the reason of a failure."""
     Parser(prog="kfabric setup", description=__doc__).parse_args(argv)
     script = prepare.SOURCE / "vm/bootstrap.sh"
-    return subprocess.run([str(script), "host"], check=False).returncode
+    status = subprocess.run([str(script), "host"], check=False).returncode
+    if not status:
+        prepare.say("set-up: everything that guests and builds need is installed")
+    return status

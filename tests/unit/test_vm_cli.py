@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kfabric import cli, errors, names
+from kfabric.commands import setup
 from kfabric.errors import ExitStatus, KfabricError
 from kfabric.vm import prepare
 
@@ -157,3 +158,18 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == ExitStatus.OK
     text = capsys.readouterr().out
     assert all(name in text for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [(0, "kfabric: set-up: everything that guests and builds need is installed\n"), (70, "")],
+)
+def test_set_up_ends_with_a_line_unless_it_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, line: str
+) -> None:
+    """The script itself prints nothing if nothing was missing, and the reason of a failure."""
+    monkeypatch.delenv(names.QUIET, raising=False)
+    done = types.SimpleNamespace(returncode=status)
+    monkeypatch.setattr(setup.subprocess, "run", lambda *_, **__: done)
+    assert cli.main(["setup"]) == status
+    assert capsys.readouterr().err == line
