@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kfabric import cli
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = [*ROOT.glob("examples/ci/*.yml"), *ROOT.glob("harness/commands/new/*/workflow.yml.in")]
 each_workflow = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.parent.name)
@@ -28,12 +30,14 @@ def test_workflow_has_a_job_for_each_stock_kernel(workflow: Path) -> None:
 
 
 @each_workflow
-def test_workflow_calls_targets_that_there_are(workflow: Path) -> None:
-    """A target that was renamed would be noticed by nobody here."""
+def test_workflow_calls_targets_and_commands_that_there_are(workflow: Path) -> None:
+    """No run here would notice that one was renamed."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    called = set(re.findall(r"\bmake (?:-C kfabric )?([a-z-]+)", workflow.read_text()))
-    assert called
-    assert called <= targets
+    steps = workflow.read_text().partition("steps:")[2]
+    called = set(re.findall(r"\bmake ([a-z-]+)", steps))
+    commands = set(re.findall(r"bin/kfabric ([a-z]+)", steps))
+    assert called or commands
+    assert called <= targets and commands <= set(cli.COMMANDS)
 
 
 def test_udev_rule_is_for_the_device_and_nobody_else() -> None:

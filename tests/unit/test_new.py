@@ -149,22 +149,29 @@ def test_next_command_is_one_that_there_is(
     [
         ("https://github.com/some-one/kfabric.git", "some-one/kfabric"),
         ("git@github.com:some-one/kfabric", "some-one/kfabric"),
-        ("https://example.org/kfabric.git", "OWNER/KFABRIC"),
-        ("", "OWNER/KFABRIC"),
+        ("https://example.org/kfabric.git", None),
+        ("", None),
     ],
 )
-def test_workflow_checks_out_the_kfabric_that_wrote_it(
+def test_workflow_installs_the_kfabric_that_wrote_it(
     here: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     url: str,
-    expected: str,
+    expected: str | None,
 ) -> None:
-    """If that is not known, a line names what the user must fill in."""
+    """Nothing in it has to be filled in; without a repository, a line names the wheels."""
     monkeypatch.setattr(new, "_git", lambda words: url if words.startswith("remote") else "c0ffee")
     cli.main(["new", "my_mod"])
     workflow = (here / "my_mod/.github/workflows/kernels.yml").read_text()
-    known = expected != "OWNER/KFABRIC"
-    assert f"repository: {expected}\n" in workflow
-    assert f"ref: {'c0ffee' if known else 'COMMIT'}\n" in workflow
-    assert ("fill in OWNER/KFABRIC" in capsys.readouterr().out) is not known
+    version = (new.prepare.SOURCE / "kfabric_py/VERSION").read_text().strip()
+    place = f"git+https://github.com/{expected}@c0ffee"
+    words = (
+        [f"'kfabric @ {place}'", f"'kfabric-py @ {place}#subdirectory=kfabric_py'"]
+        if expected
+        else ["--find-links wheels", f"kfabric=={version}"]
+    )
+    (installs,) = re.findall(r"pip install -q\n +(.*)", workflow)
+    assert installs == " ".join(words)
+    line = f"for CI, copy the two wheels of kfabric {version} into my_mod/wheels\n"
+    assert (line in capsys.readouterr().out) is (expected is None)

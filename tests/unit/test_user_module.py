@@ -138,8 +138,7 @@ def test_module_that_mentions_our_functions_calls_kfabric(
 
 @pytest.mark.parametrize("kind", [new.PLAIN, new.KFABRIC])
 def test_new_module_calls_kfabric_if_it_was_asked_for(tmp_path: Path, kind: str) -> None:
-    files = new.render(kind, {"NAME": "my_mod", "REPOSITORY": "", "COMMIT": "", "VERSION": ""})
-    new.write(tmp_path / "my_mod", files)
+    new.write(tmp_path / "my_mod", new.render(kind, {"NAME": "my_mod"}))
     assert userbuild.calls_kfabric(prepare.SOURCE, tmp_path / "my_mod") is (kind == new.KFABRIC)
 
 

@@ -124,6 +124,5 @@ def test_free_fixtures_ask_for_no_other_ones() -> None:
 @pytest.mark.parametrize("kind", [new.PLAIN, new.KFABRIC])
 def test_new_test_needs_nothing_of_ours(project: Path, kind: str) -> None:
     """A module that calls kfabric needs it itself."""
-    files = new.render(kind, {"NAME": "my_mod", "REPOSITORY": "", "COMMIT": "", "VERSION": ""})
-    new.write(project / "my_mod", files)
+    new.write(project / "my_mod", new.render(kind, {"NAME": "my_mod"}))
     assert not usertests.need_kfabric([project / "my_mod"], project)

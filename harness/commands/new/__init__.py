@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 from kfabric.errors import ExitStatus, KfabricError
 from kfabric.terminal.arguments import Parser
@@ -32,14 +34,22 @@ FILES = {
 """Templates (files NAME.in of the module's kind, or else of COMMON) and where they go."""
 NAME_LIMIT = 55
 """The kernel's: MODULE_NAME_LEN on 64 bits, without the terminating zero."""
-# The workflow has this if the repository is unknown.
-_REPOSITORY, _COMMIT = "OWNER/KFABRIC", "COMMIT"
+WHEELS = "wheels"
+"""Where the workflow finds kfabric's wheels, if it cannot get them from a repository."""
 _GIT_SECONDS = 10.0
 _C_WORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if "
     "inline int long register restrict return short signed sizeof static struct switch typedef "
     "typeof union unsigned void volatile while".split()
 )
+
+
+class Origin(NamedTuple):
+    """A state of kfabric on GitHub."""
+
+    repository: str
+    """OWNER/NAME"""
+    commit: str
 
 
 class NewModuleError(KfabricError, status=ExitStatus.USAGE, label="nothing written"):
@@ -59,12 +69,12 @@ def main(argv: Sequence[str]) -> int:
     )
     args = parser.parse_args(argv)
     module = module_name(args.name)
-    repository, commit = _origin()
-    values = {"NAME": module, "REPOSITORY": repository, "COMMIT": commit}
+    origin = _origin()
+    values = {"NAME": module, **(_from_repository(origin) if origin else _from_wheels())}
     write(Path(args.name), render(KFABRIC if args.kfabric else PLAIN, values))
     print(f"{args.name}: the module {module}, a test and a CI file")
-    if repository == _REPOSITORY:
-        print(f"for CI, fill in {_REPOSITORY} and {_COMMIT} in {args.name}/{FILES['workflow.yml']}")
+    if origin is None:
+        print(f"for CI, copy the two wheels of kfabric {_version()} into {args.name}/{WHEELS}")
     print(f"next: {_program()} test --module {args.name}")
     return ExitStatus.OK
 
@@ -89,7 +99,7 @@ def render(kind: str, values: dict[str, str]) -> dict[str, str]:
 
     Args:
         kind: PLAIN or KFABRIC.
-        values: of the words @NAME@, @REPOSITORY@ and @COMMIT@ in the templates.
+        values: of the words @NAME@, @ORIGIN@, @REVISION@ and @PIP@ in the templates.
     """
     return {
         _filled(place, values): _filled(_template(kind, name).read_text(), values)
@@ -122,11 +132,37 @@ def write(directory: Path, files: dict[str, str]) -> None:
         raise NewModuleError(f"{error.filename}: {error.strerror}") from None
 
 
-def _origin() -> tuple[str, str]:
-    """The repository and the commit of this checkout, if it comes from GitHub."""
+def _from_repository(origin: Origin) -> dict[str, str]:
+    """The words of the workflow if pip gets kfabric from a repository."""
+    place = f"git+https://github.com/{origin.repository}@{origin.commit}"
+    return {
+        "ORIGIN": f"pip builds kfabric from {origin.repository}.",
+        "REVISION": origin.commit,
+        "PIP": f"'kfabric @ {place}' 'kfabric-py @ {place}#subdirectory=kfabric_py'",
+    }
+
+
+def _from_wheels() -> dict[str, str]:
+    """The words of the workflow if pip gets kfabric from files, or once an index has it."""
+    version = _version()
+    return {
+        "ORIGIN": f"No package index has kfabric yet, so commit its two wheels (make wheels in "
+        f"its\n# checkout) in the directory {WHEELS} of this repository.",
+        "REVISION": version,
+        "PIP": f"--find-links {WHEELS} kfabric=={version}",
+    }
+
+
+def _version() -> str:
+    file = prepare.SOURCE / "kfabric_py/VERSION"  # no wheel has it
+    return file.read_text().strip() if file.exists() else metadata.version("kfabric")
+
+
+def _origin() -> Origin | None:
+    """The origin of this checkout, if it comes from GitHub."""
     found = re.search(r"github\.com[:/]([\w.-]+/[\w.-]+?)(\.git)?$", _git("remote get-url origin"))
     commit = _git("rev-parse HEAD")
-    return (found[1], commit) if found and commit else (_REPOSITORY, _COMMIT)
+    return Origin(found[1], commit) if found and commit else None
 
 
 def _git(words: str) -> str:
