@@ -7,8 +7,8 @@ input is that of kfabric, unless that is a terminal.
 
 from collections.abc import Sequence
 
-from kfabric.streams import copy, feed
 from kfabric.terminal.arguments import Parser, positive
+from kfabric.terminal.streams import copy, feed
 from kfabric.vm.options import add_guest_options, disposable, guest
 
 

@@ -15,8 +15,8 @@ import tty
 from collections.abc import Iterator, Sequence
 
 from kfabric.errors import UsageError
-from kfabric.streams import copy
 from kfabric.terminal.arguments import Parser
+from kfabric.terminal.streams import copy
 from kfabric.vm import kbuild, prepare, usermodule
 from kfabric.vm.machine import Command
 from kfabric.vm.options import add_guest_options, disposable, guest

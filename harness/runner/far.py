@@ -25,7 +25,7 @@ import execnet
 from kfabric import errors, splats
 from kfabric.errors import BootError, ExitStatus, GuestError, GuestLost, KfabricError, SetupError
 from kfabric.runner import farside
-from kfabric.streams import copy_socket
+from kfabric.terminal.streams import copy_socket
 from kfabric.vm import usermodule
 from kfabric.vm.usermodule import UserModule
 

@@ -19,7 +19,7 @@ from typing import Any
 from kfabric import errors
 from kfabric.errors import KfabricError, SetupError
 from kfabric.runner.pool import Guest
-from kfabric.streams import copy_socket
+from kfabric.terminal.streams import copy_socket
 from kfabric.vm import layer, prepare, usermodule, versions
 from kfabric.vm.usermodule import UserModule
 

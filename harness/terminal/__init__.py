@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The parts of a command line that all subcommands share: arguments, their errors, tables."""
+"""What all subcommands share: arguments and their errors, tables, the output of a command."""

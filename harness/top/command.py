@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kfabric.guest import in_guest
-from kfabric.streams import Follower, Output, copy
 from kfabric.terminal.arguments import Parser, not_negative, positive
+from kfabric.terminal.streams import Follower, Output, copy
 from kfabric.top import table
 from kfabric.top.objects import decode
 from kfabric.trace import watch

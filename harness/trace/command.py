@@ -27,8 +27,8 @@ from kfabric import names, report
 from kfabric.errors import ExitStatus, UsageError
 from kfabric.guest import in_guest
 from kfabric.recording import HEAD, RECORDS
-from kfabric.streams import Follower, Output, copy
 from kfabric.terminal.arguments import Parser, not_negative, positive, writable
+from kfabric.terminal.streams import Follower, Output, copy
 from kfabric.trace import table, watch
 from kfabric.trace.guest import LIVE
 from kfabric.trace.scope import MODULES_LIMIT, Scope, add_scope_options, scope_of

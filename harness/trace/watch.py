@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kfabric import names
 from kfabric.errors import SetupError
-from kfabric.streams import Output, copy, read_both
+from kfabric.terminal.streams import Output, copy, read_both
 from kfabric.vm.source import SOURCE
 
 if TYPE_CHECKING:

@@ -21,10 +21,11 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from kfabric import names, streams
+from kfabric import names
 from kfabric.errors import SetupError, UsageError
 from kfabric.recording.records import Recording
 from kfabric.report.source import save
+from kfabric.terminal import streams
 from kfabric.trace import command, guest, watch
 from kfabric.trace.bpf import mapped, ring_bytes
 from kfabric.trace.scope import Scope, add_scope_options, scope_of

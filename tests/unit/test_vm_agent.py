@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 
 import pytest
 
-from kfabric import streams
+from kfabric.terminal import streams
 from kfabric.vm import client
 from kfabric.vm.client import AgentClient, RemoteJob, StreamEnd
 from kfabric.vm.wire import Kind, Start, pack
