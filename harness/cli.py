@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
 
-from kfabric import names
+from kfabric import names, root
 from kfabric.errors import ExitStatus, KfabricError, UsageError, near, needs_checkout, report
 from kfabric.terminal import completion
 
@@ -58,7 +58,7 @@ def usage() -> str:
 
 def available() -> list[str]:
     """The subcommands that this tool has."""
-    return [name for name in COMMANDS if not (names.INSTALLED and name in NEED_CHECKOUT)]
+    return [name for name in COMMANDS if not (root.INSTALLED and name in NEED_CHECKOUT)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,31 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Names and numbers that host and guests share; imports neither side."""
 
-import os
-from pathlib import Path
 from typing import Final
-
-INSTALLED: Final = not (Path(__file__).resolve().parents[1] / "pyproject.toml").exists()
-"""Whether this is no checkout, but an installed package (harness/vm/source.py)."""
-
-
-def python_path(source: Path) -> str:
-    """The PYTHONPATH with which a process finds the packages of a checkout.
-
-    The folder harness/ has the package kfabric. ``make setup`` links that name to it, so that
-    host and guests find it as they would find the installed package.
-    """
-    return os.pathsep.join([str(source), str(source / "build/python")])
-
-
-def read_only(source: Path) -> dict[str, str]:
-    """The environment of a Python process that writes no bytecode into the checkout."""
-    return {
-        **os.environ,
-        "PYTHONPATH": python_path(source),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
 
 # Environment of each process that the host starts in a guest.
 MODULES: Final = "KFABRIC_MODULES"

@@ -102,7 +102,7 @@ install_python() {
 	$python -m venv "$venv" >>"$log" 2>&1 || die "cannot make a Python environment"
 	"$venv/bin/pip" install -q -r "$top/vm/requirements-host.txt" >>"$log" 2>&1 ||
 		die "pip cannot install the Python packages; check the network and pip's index"
-	# The name under which host and guests import harness/ (names.py).
+	# The name under which host and guests import harness/ (root.py).
 	mkdir -p "$top/build/python"
 	ln -sfn ../../harness "$top/build/python/kfabric"
 	"$venv/bin/pip" install -q --no-build-isolation --no-deps -e "$top/kfabric_py" -e "$top" \

@@ -11,10 +11,11 @@ import tomllib
 from typing import Any
 
 from kfabric.docs import libfabric, markdown
+from kfabric.root import ROOT
 
-DOCUMENT = libfabric.ROOT / "docs" / "channels.md"
-RECORD = libfabric.ROOT / "tests" / "data" / "channels.toml"
-TESTS = libfabric.ROOT / "tests" / "guest" / "test_channel_pyverbs.py"
+DOCUMENT = ROOT / "docs" / "channels.md"
+RECORD = ROOT / "tests" / "data" / "channels.toml"
+TESTS = ROOT / "tests" / "guest" / "test_channel_pyverbs.py"
 BEGIN = "<!-- tables:begin (written by python -m kfabric.docs.channels) -->\n"
 
 #: Headings, and the prefixes of their scenarios' names.

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kfabric.docs import markdown
+from kfabric.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "libfabric.md"
 RECORD = ROOT / "tests" / "data" / "libfabric.toml"
 TESTS = ROOT / "tests" / "guest" / "test_libfabric.py"

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from kfabric.root import ROOT
+
 DOCUMENTS = ("*.md", "docs/**/*.md", "examples/**/*.md")
 PER_THOUSAND = 2.0
 """The documents must have fewer such sentences in a thousand."""

@@ -24,8 +24,8 @@ from pathlib import Path
 from rich.table import Table
 
 from kfabric.docs.markdown import row
+from kfabric.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "results.md"
 
 HEAD = """\

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from kfabric.root import ROOT
 
 CONTRACT = ROOT / "docs" / "contract.md"
 DOCUMENT = ROOT / "docs" / "rules.md"

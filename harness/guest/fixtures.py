@@ -6,10 +6,11 @@ A fixture in their own conftest.py replaces one of the same name.
 
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
-HERE = Path(__file__).resolve().parents[2] / "tests/guest"
+from kfabric.root import ROOT
+
+HERE = ROOT / "tests/guest"
 
 
 def load() -> ModuleType:

@@ -29,9 +29,9 @@ from typing import Any
 
 from kfabric import names
 from kfabric.probes import bpf, btf
+from kfabric.root import ROOT, read_only
 
 _NOTES = Path("/sys/kernel/notes")
-_CHECKOUT = Path(__file__).resolve().parents[2]
 _NO_BCC = 3  # an exit status
 _INSTRUCTION = 8
 # The upper half of each mark; the lower half is the number of the value.
@@ -216,7 +216,7 @@ def compile_source(source: Source) -> Compiled:
         stdout=subprocess.PIPE,
         text=True,
         check=False,
-        env=names.read_only(_CHECKOUT),
+        env=read_only(ROOT),
     )
     if done.returncode == _NO_BCC:
         raise ImportError("bcc is not installed")

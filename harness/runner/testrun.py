@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kfabric import names
+from kfabric import names, root
 from kfabric.docs import results
 from kfabric.errors import ExitStatus, KfabricError, UsageError, near, needs_checkout, report
 from kfabric.runner import junit, kcidb, matrix, rounds, shards
@@ -153,7 +153,7 @@ def main(argv: Sequence[str]) -> int:
     if args.quick and (paths or args.matrix or args.module or args.modprobe):
         raise UsageError("--quick chooses the tests itself", "leave it out to name others")
     tested = usermodule.of(args, map(_file, paths))
-    if names.INSTALLED and (args.results or not tested):
+    if root.INSTALLED and (args.results or not tested):
         raise needs_checkout(f"kfabric test {'--results' if tested else 'without a module'}")
     output = results_directory(args.output, REPORTS)
     if tested:
@@ -509,7 +509,7 @@ def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -
         kernel: of all guests that it boots.
         directory: to run it in, the same in guests; default: the user's.
     """
-    path = [names.python_path(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [root.python_path(prepare.SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     env |= {versions.ENVIRONMENT: kernel} if kernel else {}
     # A user's tests are imported on the host, too.

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from kfabric.root import ROOT
 from kfabric.rv.automaton import Automaton
 from kfabric.rv.catalogue import ALL
 
-ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = Path("vm/kernels/rv")
 # The older name of this module: with another text in the files, the kernels would be built anew.
 COMMAND = "python -m harness.rv.files"

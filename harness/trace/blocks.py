@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from kfabric import names
 from kfabric.guest import modules
 from kfabric.guest.evidence import Case, add_stacks
 from kfabric.guest.verify import clock_stopped
@@ -41,13 +40,13 @@ from kfabric.recording.records import (
     split,
     unpack,
 )
+from kfabric.root import ROOT, read_only
 from kfabric.trace.server import LOOK
 from kfabric.trace.watchfile import Watched, watched
 from kfabric.verdict.kinds import Finding, Kind, Rules, Verdict
 from kfabric.verdict.ledger import Ledger, build
 from kfabric.verdict.queues import QueueRules, judge
 
-SOURCE = Path(__file__).resolve().parents[2]
 RELOADED = (
     "a marked function was called before the module was loaded for the last time, and only "
     "what came after that can be judged"
@@ -106,7 +105,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env=names.read_only(SOURCE),
+            env=read_only(ROOT),
         )
         self.load_seconds = float(self._answer()["loaded"])
 

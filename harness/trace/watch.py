@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kfabric import names
 from kfabric.errors import SetupError
+from kfabric.root import read_only
 from kfabric.terminal.streams import Output, copy, read_both
 from kfabric.vm.source import SOURCE
 
@@ -36,7 +36,7 @@ def here(argv: Sequence[str], why: str, show: Show, rest: Show = copy) -> int:
     """
     if os.geteuid() != 0:
         raise SetupError("not root", why)
-    env = names.read_only(SOURCE)
+    env = read_only(SOURCE)
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     try:
         show(read_both(process))

@@ -14,7 +14,7 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from kfabric import names
+from kfabric.root import python_path
 from kfabric.vm import apt, supply
 from kfabric.vm.headers import Headers
 from kfabric.vm.spec import Image
@@ -57,7 +57,7 @@ def _headers(source: Path, image: Image) -> Headers:
 
 def _run(headers: Headers, source: Path, directory: Path, argv: Sequence[str]) -> None:
     """Run the guests' Python with the packages of our own environment."""
-    own = [names.python_path(source), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = [python_path(source), *filter(None, [os.environ.get("PYTHONPATH")])]
     # These packages are pure Python, so any Python can import them.
     own += [] if headers.at_home else [sysconfig.get_path("purelib")]
     inside = ["sh", "-euc", 'cd "$0"; exec "$@"', str(directory), *argv]

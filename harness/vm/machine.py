@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from kfabric import names, splats
+from kfabric import names, root, splats
 from kfabric.errors import (
     BootError,
     CommandTimeout,
@@ -290,7 +290,7 @@ class Vm:
         with self._closing_on_failure():
             mounts = qemu.mounts(self.spec, self._source, self.out)
             mounts += qemu.kernel_mounts(self.image)
-            self._agent.begin(self.spec.name, mounts, names.python_path(self._source))
+            self._agent.begin(self.spec.name, mounts, root.python_path(self._source))
             self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
             self._watchdog.arm()
             if self.spec.vmcore:

@@ -11,11 +11,10 @@ import shutil
 from pathlib import Path
 
 from kfabric.errors import SetupError
-from kfabric.names import INSTALLED
+from kfabric.root import INSTALLED, PACKAGE, ROOT
 from kfabric.vm import cache
 
 CARRIED = "checkout"
-_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _checkout() -> Path:
@@ -23,12 +22,12 @@ def _checkout() -> Path:
 
     Raises SetupError.
     """
-    if not (_PACKAGE / CARRIED).is_dir():
-        return _PACKAGE.parent
+    if not (PACKAGE / CARRIED).is_dir():
+        return ROOT
     found = importlib.util.find_spec("kfabric_py")
     if not (found and found.origin):
         raise SetupError("the package kfabric-py is not installed", "install it with pip")
-    return lay_out(contents(_PACKAGE, Path(found.origin).parent))
+    return lay_out(contents(PACKAGE, Path(found.origin).parent))
 
 
 def contents(package: Path, client: Path) -> dict[Path, Path]:

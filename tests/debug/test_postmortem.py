@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.vm import vmcore
 
 ROOT = Path(__file__).parents[2]

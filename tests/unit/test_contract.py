@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.docs import rules
+from kfabric.root import ROOT
 
 # The contract itself, a page generated from it, and this file, with ids that do not exist.
 NO_CITATIONS = {"docs/contract.md", "docs/rules.md", "tests/unit/test_contract.py"}
@@ -62,7 +63,7 @@ def explained(contract: str) -> dict[str, str]:
 
 def test_every_cited_id_is_explained(explained: dict[str, str]) -> None:
     """In tests, code, documents and mutants. (Not an id? Then write it differently.)"""
-    assert _unexplained(rules.ROOT, set(explained)) == []
+    assert _unexplained(ROOT, set(explained)) == []
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_thread_is_no_rule(tmp_path: Path) -> None:
 
 def test_every_rule_has_a_test_or_is_listed_as_open(contract: str) -> None:
     """The list of open rules names exactly the rules that no test proves."""
-    found = rules.proofs(rules.ROOT / "tests")
+    found = rules.proofs(ROOT / "tests")
     section = contract.split("\n## Open rules\n")[1].split("\n## ")[0]
     listed = sorted(rules.RULE.findall(section))
     assert listed == sorted(rule for rule in rules.titles(contract) if rule not in found)
@@ -121,7 +122,7 @@ def test_each_entry_is_complete(contract: str, explained: dict[str, str]) -> Non
 
 def test_the_delay_hooks_are_those_of_the_header(explained: dict[str, str]) -> None:
     """enum kfi_hook and the contract list the same hooks."""
-    header = (rules.ROOT / "kmod" / "include" / "kfi_test.h").read_text()
+    header = (ROOT / "kmod" / "include" / "kfi_test.h").read_text()
     hooks = sorted(set(HOOK.findall(header)), key=lambda hook: int(hook[1:]))
     assert hooks == [id_ for id_ in explained if id_[0] == "D"]
 
@@ -131,7 +132,7 @@ def test_links_into_the_contract_lead_somewhere(contract: str) -> None:
     anchors = set(re.findall(r'<a id="(\w+)"></a>', contract))
     for heading in re.findall(r"^#+ (.+)$", contract, re.MULTILINE):
         anchors.add(re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-"))
-    for path in _files(rules.ROOT):
+    for path in _files(ROOT):
         if path.suffix == ".md":
             linked = set(re.findall(r"contract\.md#([\w-]+)", path.read_text()))
             assert linked <= anchors, path

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from kfabric.docs import rules
+from kfabric.root import ROOT
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, list[tuple[str, str]]]:
     """The rules and tests of this tree."""
-    return rules.proofs(rules.ROOT / "tests")
+    return rules.proofs(ROOT / "tests")
 
 
 def test_the_page_of_rules_is_up_to_date(found: dict[str, list[tuple[str, str]]]) -> None:

@@ -16,7 +16,7 @@ import execnet
 import pytest
 
 from kfabric.errors import BootError, ExitStatus, GuestLost, GuestPanic, SetupError
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.runner import far, farside
 from kfabric.runner.far import FarError, FarGuest
 

@@ -24,7 +24,7 @@ from kfabric.guest.checks import KernelWatch
 from kfabric.guest.retirement import Retirement
 from kfabric.guest.sleeping import ThreadState
 from kfabric.guest.waiting import Deadline, DeadlineExpired, wait_until
-from kfabric.names import python_path
+from kfabric.root import python_path
 
 SPLAT = """\
 WARNING: CPU: 1 PID: 42 at kmod/core/waitq.c:99 kfi_waitq_sleep+0x1/0x2 [kfabric]

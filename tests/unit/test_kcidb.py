@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.runner import kcidb
 from kfabric.runner.kcidb import Report, Result
 from kfabric.runner.outcome import WHOLE, Trouble

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.runner.outcome import Soaked
 
 ROUNDS = """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.runner import shards
 from kfabric.runner.shards import Shard
 

@@ -23,7 +23,7 @@ from kfabric.guest import modules, worker
 from kfabric.guest import usermodule as guest_part
 from kfabric.guest.kmsg import Record
 from kfabric.guest.topology import Netdev, RdmaLink
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.runner import testrun
 from kfabric.vm import kbuild, prepare, userbuild, usermodule
 from kfabric.vm.machine import Vm

@@ -15,8 +15,9 @@ from typing import NoReturn
 
 import pytest
 
-from kfabric import cli, names
+from kfabric import cli, root
 from kfabric.errors import ExitStatus, SetupError, UsageError
+from kfabric.root import python_path
 from kfabric.runner import testrun
 from kfabric.vm import prepare, source, tools
 
@@ -139,9 +140,9 @@ def test_checkout_of_an_installed_tool_is_like_this_one(laid_out: Path) -> None:
 
 def test_checkout_of_an_installed_tool_is_used_as_it_is(laid_out: Path, tmp_path: Path) -> None:
     """Processes that find the packages there take it for the checkout, as guests do."""
-    program = "from kfabric import names; from kfabric.vm.prepare import SOURCE;"
-    program += "print(SOURCE, names.INSTALLED)"
-    env = {**os.environ, "PYTHONPATH": names.python_path(laid_out), "XDG_CACHE_HOME": "/proc"}
+    program = "from kfabric import root; from kfabric.vm.prepare import SOURCE;"
+    program += "print(SOURCE, root.INSTALLED)"
+    env = {**os.environ, "PYTHONPATH": python_path(laid_out), "XDG_CACHE_HOME": "/proc"}
     argv = [sys.executable, "-c", program]
     shown = subprocess.check_output(argv, cwd=tmp_path, env=env, text=True, timeout=SECONDS)
     assert shown == f"{laid_out} True\n"
@@ -178,7 +179,7 @@ def in_installed_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> NoReturn:
         raise AssertionError("a command began")
 
-    monkeypatch.setattr(names, "INSTALLED", True)
+    monkeypatch.setattr(root, "INSTALLED", True)
     monkeypatch.setattr(cli.importlib, "import_module", refuse)
     monkeypatch.setattr(testrun, "Runs", refuse)
 

@@ -18,7 +18,7 @@ import pytest
 
 from kfabric.errors import ExitStatus
 from kfabric.guest.waiting import Deadline, wait_until
-from kfabric.names import python_path
+from kfabric.root import python_path
 
 ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("ending_toys.py")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 from tests.vm import sshd
 
 ROOT = Path(__file__).parents[2]

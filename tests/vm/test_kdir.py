@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus, SetupError
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.vm import cache, kernel, kerneltree, prepare
 
 ROOT = Path(__file__).parents[2]

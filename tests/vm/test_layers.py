@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.vm import layer, prepare
 from kfabric.vm.layer import NoSuchModule
 from kfabric.vm.spec import Extras

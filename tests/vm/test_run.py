@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, "-m", "kfabric.cli", "run"]

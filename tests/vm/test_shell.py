@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kfabric.names import python_path
+from kfabric.root import python_path
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240.0

@@ -20,7 +20,7 @@ import pytest
 from doc_blocks import shown
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/pingpong_ulp"

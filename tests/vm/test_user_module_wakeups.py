@@ -14,7 +14,7 @@ import pytest
 from doc_blocks import shown
 
 from kfabric.errors import ExitStatus
-from kfabric.names import python_path
+from kfabric.root import python_path
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 400.0

@@ -16,7 +16,7 @@ import pytest
 
 from kfabric.errors import ExitStatus, GuestPanic
 from kfabric.guest.waiting import Deadline, wait_until
-from kfabric.names import python_path
+from kfabric.root import python_path
 from kfabric.runner import testvm
 from kfabric.vm import vmcore
 from kfabric.vm.machine import Vm
