@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""kfabric test: runs tests on the host, tests that boot guests, and tests in guests.
-
-Each part is a pytest run with its own closing line. Arguments are pytest's: paths choose the
-tests (tests/unit, tests/browser, tests/vm, tests/wire, tests/debug and tests/model run on the
-host, all others in guests), options go to all parts. Parts that boot guests run once for each
-chosen kernel.
-"""
+"""The runs of ``kfabric test``: a pytest for each part, and for each kernel if guests boot."""
 
 import argparse
 import contextlib
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -24,11 +17,12 @@ from rich.console import Console
 
 from kfabric import names, root
 from kfabric.docs import results
-from kfabric.errors import ExitStatus, KfabricError, UsageError, near, needs_checkout, report
-from kfabric.runner import junit, kcidb, matrix, rounds, shards
+from kfabric.errors import ExitStatus, KfabricError, needs_checkout, report
+from kfabric.runner import junit, matrix, rounds, shards, testoptions
 from kfabric.runner.matrix import Column
+from kfabric.runner.testoptions import TESTS, file_of
 from kfabric.terminal import tables
-from kfabric.terminal.arguments import Parser, results_directory, whole
+from kfabric.terminal.arguments import results_directory
 from kfabric.vm import (
     bytecode,
     kbuild,
@@ -41,21 +35,12 @@ from kfabric.vm import (
     usertests,
     versions,
 )
-from kfabric.vm.options import (
-    KDIR_HELP,
-    VMCORE_HELP,
-    add_image_options,
-    extras,
-    kernel_help,
-    kernel_name,
-    kernel_tree,
-)
+from kfabric.vm.options import extras
 from kfabric.vm.spec import Image, Variant, VmSpec
 from kfabric.vm.userbuild import UserModuleError
 from kfabric.vm.usermodule import UserModule
 from kfabric.vm.versions import Version
 
-TESTS = prepare.SOURCE / "tests"
 UNIT = TESTS / "unit"
 # Host tests that open reports and traces in a browser.
 BROWSER = TESTS / "browser"
@@ -67,8 +52,6 @@ MODEL = TESTS / "model"
 WIRE = TESTS / "wire"
 DEBUG = TESTS / "debug"
 GUEST = TESTS / "guest"
-# Guests wait more than they compute, but each needs more than a gigabyte: see fit().
-GUESTS = 2
 # Processes for a whole part on the host; the tests of a file stay together, since they may
 # share a guest.
 WORKERS = 2
@@ -83,25 +66,6 @@ _STATUSES: dict[int, ExitStatus] = {
     pytest.ExitCode.USAGE_ERROR: ExitStatus.USAGE,
     pytest.ExitCode.NO_TESTS_COLLECTED: ExitStatus.TEST_FAILED,
 }
-
-# Options of pytest, its plugins and ours that take a separate value.
-_TAKE_A_VALUE = frozenset(
-    "-c -k -m -n -o -p -r -W --basetemp --capture --color --confcutdir --config-file --deselect "
-    "--dist --durations --durations-min --ignore --ignore-glob --import-mode --junit-prefix "
-    "--junit-xml --junitxml --kcidb --kfabric-dir --kfabric-shard --kfabric-silence --kfabric-tx "
-    "--kfabric-vms --ktap --last-failed-no-failures --lfnf --log-cli-level --log-file "
-    "--log-level --maxfail --maxprocesses --numprocesses --override-ini --pythonwarnings "
-    "--rootdir --rsyncdir --show-capture --soak-hours --tb --timeout --timeout-method --tx "
-    "--verbosity".split()
-)
-
-
-# The last letter of short options that take a separate value, such as -xk.
-_LETTERS = frozenset("ckmnoprW")
-
-
-class NoSuchTest(UsageError, label="no such test"):
-    """A file, a directory or a test in a file that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -148,104 +112,72 @@ class Part:
 
 def main(argv: Sequence[str]) -> int:
     """Run the tests; returns the worst status of the parts."""
-    args, rest = _parse(argv)
-    paths, options = split(rest)
-    if args.quick and (paths or args.matrix or args.module or args.modprobe):
-        raise UsageError("--quick chooses the tests itself", "leave it out to name others")
-    tested = usermodule.of(args, map(_file, paths))
+    args, paths, options = testoptions.parse(argv)
+    tested = usermodule.of(args, map(file_of, paths))
     if root.INSTALLED and (args.results or not tested):
         raise needs_checkout(f"kfabric test {'--results' if tested else 'without a module'}")
     output = results_directory(args.output, REPORTS)
     if tested:
-        # pytest runs in another directory.
-        paths = ["::".join([str(_file(p).resolve()), *p.split("::")[1:]]) for p in paths]
-        paths = paths or _tests(tested)
-        if usertests.need_kfabric(map(_file, paths), tested.root, options):
+        paths = _tests(tested, paths)
+        if usertests.need_kfabric(map(file_of, paths), tested.root, options):
             tested = replace(tested, kfabric=True)
-        options += ["--kfabric-module", usermodule.to_json(tested), f"--rootdir={tested.root}"]
-        # pytest would write it below the root.
-        options += ["-o", f"cache_dir={output / 'pytest_cache'}"]
+        options += _of_module(tested, output)
     # For all guests of the run, those that tests boot as well.
     os.environ.update(layer.environment(extras(args) | layer.of_environment()))
-    known = versions.load(prepare.SOURCE)
-    kernels = known.matrix() if args.matrix else args.kernel
+    kernels = versions.load(prepare.SOURCE).matrix() if args.matrix else args.kernel
     if args.matrix and not paths:
         paths = [str(GUEST)]
-    ours = ["--kfabric-vmcore"] if args.vmcore else []
-    ours += [f"--kfabric-shard={args.shard}"] if args.shard else []
-    ours += [f"--kcidb-origin={args.origin}"]
-    command = ["test", *argv]
-    # A soak on several kernels writes rows of its own.
-    tabled = len(kernels) > 1 and not any(word.startswith("--soak-hours") for word in options)
-    measured = results.begin("matrix", command, args.results and tabled)
-    if args.results:
-        os.environ[names.RESULTS] = shlex.join(["kfabric", *command])
+    measured = _measurement(["test", *argv], args.results, kernels, options)
     chosen = quick(args.vms, args.tx) if args.quick else parts(paths, args.vms, args.tx)
+    chosen = [replace(part, output=output) for part in chosen]
     runs = Runs([], [])
 
     def once() -> rounds.Played:
         nonlocal runs
-        runs = Runs([*ours, *options], kernels, tested, args.shard)
-        for part in chosen:
-            runs.all(replace(part, output=output))
-            if pytest.ExitCode.USAGE_ERROR in runs.codes:
-                break  # the other parts have the same options
-        empty = set(runs.codes) == {pytest.ExitCode.NO_TESTS_COLLECTED}
-        return rounds.Played(combine(runs.codes, filtered=bool(options)), runs.reports, empty)
+        runs = Runs([*_ours(args), *options], kernels, tested, args.shard)
+        return runs.play(chosen, filtered=bool(options))
 
     if most := args.until_fail or args.until_pass:
         status = rounds.Rounds(most, bool(args.until_pass), output).play(once)
     else:
         status = once().status
     if len(kernels) > 1 and runs.columns:
-        columns = list(runs.columns.values())
-        tables.show(Console(), matrix.show(columns))
-        table = output / "matrix.md"
-        table.write_text(matrix.markdown(columns))
-        prepare.say(f"the same as Markdown: {table}")
-        if measured:
-            measured.write(", ".join(dict.fromkeys(runs.releases)), matrix.markdown(columns))
+        runs.show(output / "matrix.md", measured)
     return status
 
 
-def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split pytest's arguments into paths of tests, and options with their values.
-
-    Raises:
-        NoSuchTest: a word that can only be a test does not exist.
-    """
-    paths: list[str] = []
-    options: list[str] = []
-    for before, word in zip(["", *words], words, strict=False):
-        if before in _TAKE_A_VALUE or word[:1] in ("-", "@"):
-            options.append(word)
-        elif _file(word).exists():
-            _require_test(word)
-            paths.append(word)
-        elif _takes_a_value(before) and not word.partition("::")[0].endswith(".py"):
-            options.append(word)
-        else:
-            files = [path.stem for path in TESTS.glob("*/test_*.py")]
-            raise NoSuchTest(word, near(_file(word).stem, files, f"not in {Path.cwd()}"))
-    return paths, options
+def _tests(tested: UserModule, paths: Sequence[str]) -> list[str]:
+    """The tests of a module for pytest, which runs in another directory; by default all."""
+    if paths:
+        return ["::".join([str(file_of(p).resolve()), *p.split("::")[1:]]) for p in paths]
+    if tested.directory is None:
+        raise UserModuleError("--modprobe without --module needs tests", "name their files")
+    return [str(tested.directory)]
 
 
-def _takes_a_value(option: str) -> bool:
-    """Whether an option that we do not know may take the next word as its value."""
-    if option.startswith("--"):
-        return "=" not in option
-    return option.startswith("-") and option[-1] in _LETTERS
+def _of_module(tested: UserModule, output: Path) -> list[str]:
+    """pytest's options for the tests of a module."""
+    options = ["--kfabric-module", usermodule.to_json(tested), f"--rootdir={tested.root}"]
+    # pytest would write it below the root.
+    return [*options, "-o", f"cache_dir={output / 'pytest_cache'}"]
 
 
-def _require_test(path: str) -> None:
-    """Raise NoSuchTest if a path names a test that its file does not mention."""
-    file, _, names = path.partition("::")
-    name = re.split(r"::|\[", names)[0]
-    if name and Path(file).is_file():
-        text = Path(file).read_text(errors="replace")
-        if not re.search(rf"\b{re.escape(name)}\b", text):
-            known = re.findall(r"^\s*(?:async )?(?:def|class) ([Tt]est\w*)", text, re.MULTILINE)
-            raise NoSuchTest(path, near(name, known, f"not in {file}"))
+def _ours(args: argparse.Namespace) -> list[str]:
+    """Our options that the plugin gets, too."""
+    ours = ["--kfabric-vmcore"] if args.vmcore else []
+    ours += [f"--kfabric-shard={args.shard}"] if args.shard else []
+    return [*ours, f"--kcidb-origin={args.origin}"]
+
+
+def _measurement(
+    command: Sequence[str], wanted: bool, kernels: Sequence[str], options: Sequence[str]
+) -> results.Measurement | None:
+    """What writes the results of several kernels, if they are wanted; tests write theirs, too."""
+    # A soak on several kernels writes rows of its own.
+    tabled = len(kernels) > 1 and not any(word.startswith("--soak-hours") for word in options)
+    if wanted:
+        os.environ[names.RESULTS] = shlex.join(["kfabric", *command])
+    return results.begin("matrix", command, wanted and tabled)
 
 
 class Runs:
@@ -266,6 +198,24 @@ class Runs:
         self._kernels = kernels or [""]
         self._tested = tested
         self._shard = shard
+
+    def play(self, chosen: Sequence[Part], filtered: bool) -> rounds.Played:
+        """Run each part once; ``filtered`` is that of :func:`combine`."""
+        for part in chosen:
+            self.all(part)
+            if pytest.ExitCode.USAGE_ERROR in self.codes:
+                break  # the other parts have the same options
+        empty = set(self.codes) == {pytest.ExitCode.NO_TESTS_COLLECTED}
+        return rounds.Played(combine(self.codes, filtered), self.reports, empty)
+
+    def show(self, file: Path, measured: results.Measurement | None) -> None:
+        """Print and write the table of the kernels."""
+        columns = list(self.columns.values())
+        tables.show(Console(), matrix.show(columns))
+        file.write_text(matrix.markdown(columns))
+        prepare.say(f"the same as Markdown: {file}")
+        if measured:
+            measured.write(", ".join(dict.fromkeys(self.releases)), matrix.markdown(columns))
 
     def all(self, part: Part) -> None:
         if part.name == "browser":
@@ -322,7 +272,7 @@ class Runs:
     def _is_theirs(self, path: str) -> bool:
         """Whether it is below the directory of the user's module, which may be in the checkout."""
         directory = self._tested.directory if self._tested else None
-        return directory is not None and _file(path).resolve().is_relative_to(directory)
+        return directory is not None and file_of(path).resolve().is_relative_to(directory)
 
 
 def fit(part: Part, version: Version) -> Part:
@@ -339,109 +289,6 @@ def fit(part: Part, version: Version) -> Part:
         f"and {memory.QEMU_MIB} for QEMU, and the host has {available} MiB available"
     )
     return replace(part, guests=number)
-
-
-def _tests(tested: UserModule) -> list[str]:
-    """Where the tests of a module are if the user does not name them."""
-    if tested.directory is None:
-        raise UserModuleError("--modprobe without --module needs tests", "name their files")
-    return [str(tested.directory)]
-
-
-def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = Parser(
-        prog="kfabric test",
-        description=__doc__,
-        epilog="For example: kfabric test --vms 2 tests/guest/test_wait_set.py -k lost. With "
-        "--verify-wakeups, the wake-ups of each test in a guest are checked as well.",
-    )
-    usermodule.add_options(parser)
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="only the unit tests, and in guests those marked core",
-    )
-    add_image_options(parser)
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="for all files of the run (docs/ci.md); default: build/test",
-    )
-    parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
-    parser.add_argument(
-        "--vms",
-        type=whole(0),
-        default=GUESTS,
-        metavar="N",
-        help="guests at a time; fewer if the host lacks memory",
-    )
-    parser.add_argument(
-        "--tx",
-        action="append",
-        default=[],
-        metavar="[N*]ssh=HOST",
-        help="also N guests of another machine with the same checkout (docs/ci.md); with "
-        "--vms 0 only those",
-    )
-    again = parser.add_mutually_exclusive_group()
-    again.add_argument(
-        "--until-fail",
-        type=whole(1),
-        metavar="N",
-        help="play the tests until a round fails, at most N rounds, and show the host's load",
-    )
-    again.add_argument(
-        "--until-pass",
-        type=whole(1),
-        metavar="N",
-        help="play the tests until a round passes, at most N rounds, and show the host's load",
-    )
-    parser.add_argument(
-        "--shard",
-        type=shards.parse,
-        metavar="K/N",
-        help="run the K-th of N shards of the tests; kfabric merge merges the results",
-    )
-    parser.add_argument(
-        "--origin",
-        type=kcidb.origin,
-        default=kcidb.ORIGIN,
-        metavar="NAME",
-        help="the CI system's name in the files for KCIDB",
-    )
-    kernels = parser.add_mutually_exclusive_group()
-    kernels.add_argument(
-        "--kernel",
-        action="append",
-        type=kernel_name,
-        default=[],
-        metavar="NAME",
-        help=f"run guests on this kernel, may be repeated: {kernel_help()}",
-    )
-    kernels.add_argument(
-        "--kdir",
-        action="append",
-        dest="kernel",
-        type=kernel_tree,
-        metavar="DIR",
-        help=f"{KDIR_HELP}, may be repeated",
-    )
-    kernels.add_argument(
-        "--matrix",
-        action="store_true",
-        help="run on each stock kernel; without paths: only tests in guests",
-    )
-    parser.add_argument(results.OPTION, action="store_true", help=results.HELP)
-    args, rest = parser.parse_known_args(list(argv))
-    if not (args.vms or args.tx):
-        parser.error("at least one guest is needed")
-    return args, [word for word in rest if word != "--"]
-
-
-def _file(path: str) -> Path:
-    """The file or directory of pytest's path, without the name of a test."""
-    return Path(path.split("::")[0])
 
 
 def parts(paths: Sequence[str], guests: int, far: Sequence[str] = ()) -> list[Part]:
@@ -469,7 +316,7 @@ def quick(guests: int, far: Sequence[str] = ()) -> list[Part]:
 
 def _place(path: str) -> str:
     """Name of the part that runs a path."""
-    file = _file(path).resolve()
+    file = file_of(path).resolve()
     if file.is_relative_to(UNIT):
         return "unit"
     if file.is_relative_to(BROWSER):
@@ -489,7 +336,7 @@ def _prepare(kernel: str, ours: bool) -> Image:
 
 def _is_of_checkout(path: str) -> bool:
     """Whether a path is one of our own tests, which may need any of our modules."""
-    return _file(path).resolve().is_relative_to(TESTS)
+    return file_of(path).resolve().is_relative_to(TESTS)
 
 
 def precompile(image: Image, paths: Sequence[str]) -> None:
@@ -497,7 +344,7 @@ def precompile(image: Image, paths: Sequence[str]) -> None:
 
     Nothing is written next to a user's own tests.
     """
-    ours = [path for path in paths if _file(path).resolve().is_relative_to(prepare.SOURCE)]
+    ours = [path for path in paths if file_of(path).resolve().is_relative_to(prepare.SOURCE)]
     if ours:
         bytecode.tests(prepare.SOURCE, image, ours, _directory())
 

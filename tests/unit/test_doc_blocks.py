@@ -18,7 +18,7 @@ from doc_blocks import ELSEWHERE, IN_A_GUEST, KFABRIC, NOT_RUN, ON_THE_HOST, ROO
 from kfabric import cli
 from kfabric.commands import new
 from kfabric.fuzz.program import Program
-from kfabric.runner import testrun
+from kfabric.runner import testoptions
 from kfabric.terminal.arguments import Parser
 from kfabric.trace import command as trace
 from kfabric.trace import watchfile
@@ -124,9 +124,8 @@ def parse(made: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[str
     def read(words: Sequence[str]) -> list[str]:
         name, *rest = (str(Path(word).expanduser()) if word[:1] == "~" else word for word in words)
         if name == "test":
-            args, own = testrun._parse(rest)
+            args, paths, options = testoptions.parse(rest)
             assert args.module is None or args.module.is_dir()
-            paths, options = testrun.split(own)
             return [*options, *paths]
         if name == "trace":
             assert trace._parse(rest)
@@ -198,7 +197,7 @@ def test_mistyped_command_is_noticed(
     words: list[str], parse: Callable[[Sequence[str]], list[str]], pytestconfig: pytest.Config
 ) -> None:
     """The test above is able to fail."""
-    with pytest.raises((AssertionError, SystemExit, testrun.NoSuchTest)):
+    with pytest.raises((AssertionError, SystemExit, testoptions.NoSuchTest)):
         selected(parse(words), pytestconfig)
 
 

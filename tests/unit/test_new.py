@@ -13,7 +13,7 @@ import pytest
 from kfabric import cli
 from kfabric.commands import new
 from kfabric.errors import ExitStatus
-from kfabric.runner import testrun
+from kfabric.runner import testoptions, testrun
 from kfabric.vm import usermodule
 
 each_kind = pytest.mark.parametrize("options", [(), ("--kfabric",)], ids=["plain", "kfabric"])
@@ -137,11 +137,11 @@ def test_next_command_is_one_that_there_is(
     cli.main(["new", "my-mod"])
     *_, last = capsys.readouterr().out.splitlines()
     assert last == "next: build/venv/bin/kfabric test --module my-mod"
-    args, rest = testrun._parse(last.split()[3:])
-    assert rest == []
+    args, *rest = testoptions.parse(last.split()[3:])
+    assert rest == [[], []]
     tested = usermodule.of(args)
     assert tested is not None and tested.directory == here / "my-mod"
-    assert testrun._tests(tested) == [str(here / "my-mod")]
+    assert testrun._tests(tested, []) == [str(here / "my-mod")]
 
 
 @pytest.mark.parametrize(

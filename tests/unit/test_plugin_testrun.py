@@ -14,7 +14,7 @@ import pytest
 from kfabric import names
 from kfabric.docs.results import Measurement
 from kfabric.errors import ExitStatus, KfabricError, SetupError
-from kfabric.runner import junit, testrun
+from kfabric.runner import junit, testoptions, testrun
 from kfabric.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
 
@@ -165,7 +165,7 @@ def test_guests_that_fit_are_as_many_as_were_asked_for(
 def test_value_of_an_option_is_no_path(option) -> None:
     """Otherwise only the excluded tests would run."""
     words = [str(GUEST), option, str(UNIT), "-x"]
-    assert testrun.split(words) == ([str(GUEST)], [option, str(UNIT), "-x"])
+    assert testoptions.split(words) == ([str(GUEST)], [option, str(UNIT), "-x"])
 
 
 CASES = {
