@@ -11,14 +11,7 @@ from kfabric.errors import UsageError, near
 from kfabric.runner import kcidb, shards
 from kfabric.terminal.arguments import Parser, whole
 from kfabric.vm import prepare, usermodule
-from kfabric.vm.options import (
-    KDIR_HELP,
-    VMCORE_HELP,
-    add_image_options,
-    kernel_help,
-    kernel_name,
-    kernel_tree,
-)
+from kfabric.vm.options import VMCORE_HELP, add_image_options, add_kernel_option
 
 TESTS = prepare.SOURCE / "tests"
 # Guests wait more than they compute, but each needs more than a gigabyte: see fit().
@@ -105,18 +98,9 @@ def _parser() -> Parser:
         "--vms 0 only those",
     )
     again = parser.add_mutually_exclusive_group()
-    again.add_argument(
-        "--until-fail",
-        type=whole(1),
-        metavar="N",
-        help="play the tests until a round fails, at most N rounds, and show the host's load",
-    )
-    again.add_argument(
-        "--until-pass",
-        type=whole(1),
-        metavar="N",
-        help="play the tests until a round passes, at most N rounds, and show the host's load",
-    )
+    for option, end in (("--until-fail", "fails"), ("--until-pass", "passes")):
+        text = f"play the tests until a round {end}, at most N rounds, and show the host's load"
+        again.add_argument(option, type=whole(1), metavar="N", help=text)
     parser.add_argument(
         "--shard",
         type=shards.parse,
@@ -130,23 +114,7 @@ def _parser() -> Parser:
         metavar="NAME",
         help="the CI system's name in the files for KCIDB",
     )
-    kernels = parser.add_mutually_exclusive_group()
-    kernels.add_argument(
-        "--kernel",
-        action="append",
-        type=kernel_name,
-        default=[],
-        metavar="NAME",
-        help=f"run guests on this kernel, may be repeated: {kernel_help()}",
-    )
-    kernels.add_argument(
-        "--kdir",
-        action="append",
-        dest="kernel",
-        type=kernel_tree,
-        metavar="DIR",
-        help=f"{KDIR_HELP}, may be repeated",
-    )
+    kernels = add_kernel_option(parser, several=True)
     kernels.add_argument(
         "--matrix",
         action="store_true",

@@ -19,7 +19,7 @@ LEAST_MIB = 256
 """Memory with which a guest still boots."""
 MOST_CPUS = 255
 """Virtual CPUs of QEMU's machine."""
-KDIR_HELP = "boot the kernel that you built in DIR; default: that of --kernel"
+_KDIR_HELP = "boot the kernel that you built in DIR; default: that of --kernel"
 VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 
 
@@ -42,40 +42,45 @@ def add_guest_options(parser: argparse.ArgumentParser, module: bool = True) -> N
     )
 
 
-def add_kernel_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--kernel NAME`` and ``--kdir DIR``; both set ``args.kernel``."""
+def add_kernel_option(
+    parser: argparse.ArgumentParser, several: bool = False
+) -> argparse._MutuallyExclusiveGroup:
+    """Add ``--kernel NAME`` and ``--kdir DIR``; both set ``args.kernel``, to a list if several.
+
+    Returns the group of options that exclude one another.
+    """
     group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--kernel",
-        type=kernel_name,
-        default="",
-        metavar="NAME",
-        help=f"one of {kernel_help()}",
-    )
-    group.add_argument(
-        "--kdir", dest="kernel", type=kernel_tree, default="", metavar="DIR", help=KDIR_HELP
-    )
+    for option, kind, metavar, text in (
+        ("--kernel", kernel_name, "NAME", f"one of {kernel_help()}"),
+        ("--kdir", kernel_tree, "DIR", _KDIR_HELP),
+    ):
+        group.add_argument(
+            option,
+            dest="kernel",
+            action="append" if several else "store",
+            type=kind,
+            default=[] if several else "",
+            metavar=metavar,
+            help=f"{text}; may be repeated" if several else text,
+        )
+    return group
 
 
 def add_image_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--packages",
-        action="extend",
-        type=layer.package_names,
-        default=[],
-        metavar="NAME,...",
-        help="also install these Debian packages in the guest's image, e.g. strace,gdb; may be "
-        f"repeated; default: ${layer.PACKAGES}",
-    )
-    parser.add_argument(
-        "--kernel-modules",
-        action="extend",
-        type=layer.module_names,
-        default=[],
-        metavar="NAME,...",
-        help="also put these modules of the kernel into the image, e.g. null_blk,fs/nfs/; may be "
-        f"repeated; default: ${layer.MODULES}",
-    )
+    packages = "install these Debian packages in the guest's image, e.g. strace,gdb"
+    modules = "put these modules of the kernel into the image, e.g. null_blk,fs/nfs/"
+    for option, kind, text, variable in (
+        ("--packages", layer.package_names, packages, layer.PACKAGES),
+        ("--kernel-modules", layer.module_names, modules, layer.MODULES),
+    ):
+        parser.add_argument(
+            option,
+            action="extend",
+            type=kind,
+            default=[],
+            metavar="NAME,...",
+            help=f"also {text}; may be repeated; default: ${variable}",
+        )
 
 
 def extras(args: argparse.Namespace) -> Extras:
