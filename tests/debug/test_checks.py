@@ -6,20 +6,15 @@ A green run on a kernel that looks for nothing would prove nothing.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from kfabric.root import python_path
 from kfabric.vm import versions
+from tests.vm.commands import complaints, python
 
-ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("toys.py")
 RUN_SECONDS = 900.0
 INNOCENT = ("test_fine_before", "test_leak", "test_fine_behind")
@@ -35,26 +30,10 @@ class Run:
     def on(cls, kernel: str, directory: Path, options: Sequence[str]) -> Run:
         """Run the toys in a guest of this kernel."""
         report = directory / "junit.xml"
-        argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "--kfabric-vms=1"]
+        argv = ["pytest", "-p", "kfabric.runner.plugin", "--kfabric-vms=1"]
         argv += [f"--kfabric-dir={directory}", f"--junitxml={report}", str(TOYS), *options]
-        env = {**os.environ, "PYTHONPATH": python_path(ROOT), versions.ENVIRONMENT: kernel}
-        done = subprocess.run(
-            argv,
-            check=False,
-            cwd=ROOT,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-        )
-        print(done.stdout, done.stderr)
-        complaints: dict[str, str] = {}
-        for case in ElementTree.parse(report).iter("testcase"):
-            name = str(case.get("name"))
-            found = [case.find(kind) for kind in ("failure", "error")]
-            text = "".join(f"{one.get('message')}\n{one.text}" for one in found if one is not None)
-            complaints[name] = complaints.get(name, "") + text
-        return cls(complaints)
+        python(*argv, seconds=RUN_SECONDS, env={versions.ENVIRONMENT: kernel})
+        return cls(complaints(report))
 
 
 @pytest.fixture(scope="module")

@@ -4,44 +4,29 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
 from kfabric.vm import vmcore
+from tests.vm.commands import kfabric
 
-ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).with_name("sleeper.py")
 SECONDS = 1800.0
 # The note that has 20 bytes for it, and four of these.
 BUILD_ID = re.compile(b"(%b).{4}" % re.escape(struct.pack("<3I", 4, 20, 3) + b"GNU\0"), re.DOTALL)
 
 
-def kfabric(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a subcommand."""
-    argv = [sys.executable, "-m", "kfabric.cli", *arguments]
-    env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
-    done = subprocess.run(
-        argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=SECONDS
-    )
-    print(done.stdout, done.stderr)
-    return done
-
-
 @pytest.fixture(scope="module")
 def panicked() -> Iterator[tuple[Path, dict[str, str]]]:
     """The directory of a guest that has panicked, and the ids of its queues."""
     guest = ("--kernel", "debug", "--variant", "test", "--vmcore")
-    run = kfabric("run", *guest, "--", "python3", str(TOY))
+    run = kfabric("run", *guest, "--", "python3", str(TOY), seconds=SECONDS)
     found = re.search(r"console and more: (\S+)", run.stderr)
     assert run.returncode == ExitStatus.PANIC and found is not None
     words = re.search(r"^quiet .*$", run.stdout, re.MULTILINE)
@@ -56,7 +41,7 @@ def panicked() -> Iterator[tuple[Path, dict[str, str]]]:
 @pytest.fixture(scope="module")
 def told(panicked: tuple[Path, dict[str, str]]) -> str:
     """What is told of its memory."""
-    done = kfabric("post-mortem", str(panicked[0]))
+    done = kfabric("post-mortem", str(panicked[0]), seconds=SECONDS)
     assert done.returncode == 0
     assert "not readable" not in done.stdout
     return done.stdout
@@ -99,7 +84,7 @@ def test_dump_of_modules_that_were_changed_is_an_error(panicked, told: str, tmp_
     (tmp_path / "src/kfabric.ko").write_bytes(changed)
     about = {"release": known.release, "modules": [str(tmp_path)]}
     (tmp_path / "vmcore.json").write_text(json.dumps(about))
-    done = kfabric("post-mortem", str(tmp_path))
+    done = kfabric("post-mortem", str(tmp_path), seconds=SECONDS)
     assert done.returncode == ExitStatus.SETUP
     assert "what is built here is not what ran in the guest" in done.stderr
 
@@ -108,6 +93,6 @@ def test_file_that_is_no_dump_is_an_error(panicked, told: str, tmp_path: Path) -
     """In one line."""
     (tmp_path / "vmcore").write_bytes(b"KDUMP" * 1000)
     shutil.copy(panicked[0] / "vmcore.json", tmp_path)
-    done = kfabric("post-mortem", str(tmp_path))
+    done = kfabric("post-mortem", str(tmp_path), seconds=SECONDS)
     assert done.returncode == ExitStatus.SETUP
     assert "cannot be read" in done.stderr and "Traceback" not in done.stderr

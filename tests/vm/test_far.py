@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -13,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
 from tests.vm import sshd
+from tests.vm.commands import python
 
-ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("far_toys.py")
 RUN_SECONDS = 400.0
 
@@ -34,20 +31,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def run(directory: Path, *arguments: str) -> tuple[int, str, list[ElementTree.Element]]:
     """Run the toys; returns the status, the output, and the cases of the report."""
-    argv = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "kfabric.runner.plugin",
-        f"--kfabric-dir={directory}",
-    ]
+    argv = ["pytest", "-p", "kfabric.runner.plugin", f"--kfabric-dir={directory}"]
     argv += [f"--junitxml={directory}/junit.xml", *arguments, str(TOYS)]
-    env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
-    done = subprocess.run(
-        argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
-    )
-    print(done.stdout, done.stderr)
+    done = python(*argv, seconds=RUN_SECONDS)
     report = directory / "junit.xml"
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     return done.returncode, done.stdout + done.stderr, cases

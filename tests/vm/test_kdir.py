@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kfabric.errors import ExitStatus, SetupError
-from kfabric.root import python_path
 from kfabric.vm import cache, kernel, kerneltree, prepare
+from tests.vm.commands import kfabric
 
-ROOT = Path(__file__).parents[2]
 SECONDS = 600.0
 
 
@@ -53,16 +49,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_guest_boots_the_kernel_of_a_tree_and_has_all_its_modules(tree: Path) -> None:
     """Also one that the guest's image does not have."""
     script = "uname -r; modprobe null_blk nr_devices=1 && ls /sys/module/null_blk/initstate"
-    done = subprocess.run(
-        [sys.executable, "-m", "kfabric.cli", "run", "--kdir", str(tree), "--", "sh", "-c", script],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    words = ["run", "--kdir", str(tree), "--", "sh", "-c", script]
+    done = kfabric(*words, seconds=SECONDS)
     expected = f"{kerneltree.release(tree)}\n/sys/module/null_blk/initstate\n"
     assert (done.returncode, done.stdout) == (ExitStatus.OK, expected), done.stderr
     assert "with the userland of" in done.stderr

@@ -3,21 +3,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
 from kfabric.vm import layer, prepare
 from kfabric.vm.layer import NoSuchModule
 from kfabric.vm.spec import Extras
+from tests.vm.commands import kfabric
 
-ROOT = Path(__file__).parents[2]
-KFABRIC = [sys.executable, "-m", "kfabric.cli"]
 # The first use of each addition builds a layer.
 SECONDS = 900.0
 BOTH = """
@@ -46,28 +41,12 @@ def _kernel_has_the_module() -> None:
         pytest.skip(error.line())
 
 
-def run(*words: str, cwd: Path = ROOT) -> tuple[int, str]:
-    """The exit status and the standard output of `kfabric`."""
-    done = subprocess.run(
-        [*KFABRIC, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-        timeout=SECONDS,
-        check=False,
-    )
-    print(done.stdout)
-    return done.returncode, done.stdout
-
-
 def test_guest_has_the_package_and_the_module() -> None:
     words = ["--packages=strace", "--kernel-modules=null_blk"]
-    status, output = run("run", *words, "--", "sh", "-euc", BOTH)
-    assert status == ExitStatus.OK
-    assert output.startswith("hello\n")
-    assert 'write(1, "hello\\n", 6)' in output
+    done = kfabric("run", *words, "--", "sh", "-euc", BOTH, seconds=SECONDS)
+    assert done.returncode == ExitStatus.OK
+    assert done.stdout.startswith("hello\n")
+    assert 'write(1, "hello\\n", 6)' in done.stdout
 
 
 def test_module_to_load_is_put_into_the_image(tmp_path: Path) -> None:
@@ -76,6 +55,7 @@ def test_module_to_load_is_put_into_the_image(tmp_path: Path) -> None:
     directory.mkdir()
     (directory / "test_null.py").write_text(TESTS)
     words = ["--vms=1", f"--junitxml={tmp_path}/junit.xml", f"--kfabric-dir={tmp_path}/guests"]
-    status, output = run("test", "--modprobe=null_blk", *words, "--", "test_null.py", cwd=directory)
-    assert status == ExitStatus.OK
-    assert "1 passed" in output
+    words += ["--modprobe=null_blk", "--", "test_null.py"]
+    done = kfabric("test", *words, seconds=SECONDS, cwd=directory)
+    assert done.returncode == ExitStatus.OK
+    assert "1 passed" in done.stdout

@@ -3,35 +3,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
+from tests.vm import commands
 
-ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 400.0
 
 each_kind = pytest.mark.parametrize("options", [(), ("--kfabric",)], ids=["plain", "kfabric"])
 
 
-def kfabric(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def kfabric(place: Path, *words: str) -> commands.Done:
     """Run a command in a directory."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kfabric.cli", *words],
-        check=False,
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-    )
-    print(done.stdout, done.stderr)
-    return done
+    return commands.kfabric(*words, seconds=RUN_SECONDS, cwd=place)
 
 
 def files(place: Path) -> dict[Path, bytes]:

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
+from kfabric.root import ROOT
+from tests.vm.commands import kfabric
 
-ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, "-m", "kfabric.cli", "run"]
 SECONDS = 240.0
 
@@ -45,16 +44,8 @@ def test_command_that_does_not_read_its_input_ends_in_time() -> None:
 def test_command_runs_in_the_current_directory(tmp_path: Path) -> None:
     """Which it can only read."""
     (tmp_path / "word").write_text("hello\n")
-    done = subprocess.run(
-        [*RUN, "--", "sh", "-c", "pwd; cat word; touch new"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    words = ["run", "--", "sh", "-c", "pwd; cat word; touch new"]
+    done = kfabric(*words, seconds=SECONDS, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, f"{tmp_path}\nhello\n")
     assert "Read-only file system" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["word"]

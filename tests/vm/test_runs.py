@@ -6,10 +6,7 @@ One nested run of toys.py serves all tests here, because each boot costs seconds
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
+from tests.vm.commands import python
 
-ROOT = Path(__file__).parents[2]
 TOYS = Path(__file__).with_name("toys.py")
 RUN_SECONDS = 400.0
 INNOCENT = (
@@ -55,18 +51,10 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run the toys in guests, one guest at a time."""
     directory = tmp_path_factory.mktemp("guests")
-    argv = [sys.executable, "-m", "pytest", "-p", "kfabric.runner.plugin", "--kfabric-vms=1"]
+    argv = ["pytest", "-p", "kfabric.runner.plugin", "--kfabric-vms=1"]
     argv += [f"--kfabric-dir={directory}", f"--junitxml={directory}/junit.xml"]
     argv += [f"--ktap={directory}/test.ktap", str(TOYS)]
-    env = {
-        **os.environ,
-        "PYTEST_PLUGINS": "tests.vm.short_patience",
-        "PYTHONPATH": python_path(ROOT),
-    }
-    done = subprocess.run(
-        argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
-    )
-    print(done.stdout, done.stderr)
+    done = python(*argv, seconds=RUN_SECONDS, env={"PYTEST_PLUGINS": "tests.vm.short_patience"})
     cases: dict[str, list[ElementTree.Element]] = {}
     for case in ElementTree.parse(directory / "junit.xml").iter("testcase"):
         cases.setdefault(str(case.get("name")), []).append(case)

@@ -6,12 +6,8 @@ Sound, and broken: each broken one has one fault, and must be red for it, by nam
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +16,9 @@ import pytest
 from doc_blocks import shown
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
+from kfabric.root import ROOT
+from tests.vm.commands import complaints, kfabric
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/pingpong_ulp"
 RUN_SECONDS = 400.0
 TESTS = '''
@@ -90,34 +86,13 @@ def run(tmp_path: Path) -> Callable[..., Run]:
         assert old in text
         (directory / file).write_text(text.replace(old, new, 1) if old else text)
         report = tmp_path / "junit.xml"
-        argv = [sys.executable, "-m", "kfabric.cli", "test", "--vms=1"]
-        argv += [f"--kfabric-dir={tmp_path}/guests", f"--junitxml={report}", "--module=mod"]
+        argv = ["test", "--vms=1", f"--kfabric-dir={tmp_path}/guests", f"--junitxml={report}"]
+        argv += ["--module=mod"]
         argv += ["--module-param=addr={address}", "--module-param=pingpong_ulp.count=31"]
-        argv += [*options, "--"]
-        env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
-        done = subprocess.run(
-            [*argv, tests],
-            check=False,
-            cwd=directory.parent,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-        )
-        print(done.stdout, done.stderr)
-        return Run(done.returncode, done.stdout + done.stderr, _cases(report))
+        done = kfabric(*argv, *options, "--", tests, seconds=RUN_SECONDS, cwd=directory.parent)
+        return Run(done.returncode, done.stdout + done.stderr, complaints(report))
 
     return run_it
-
-
-def _cases(report: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
-        wrong = [one for one in case if one.tag in ("failure", "error")]
-        texts = [f"{one.get('message')}\n{one.text}" for one in wrong]
-        name = str(case.get("name"))
-        found[name] = found.get(name, "") + "\n".join(texts)
-    return found
 
 
 def test_sound_module_is_green(run) -> None:
@@ -210,19 +185,10 @@ def probe(tmp_path: Path) -> Callable[..., Run]:
 
     def probe_it(*words: str) -> Run:
         report = tmp_path / "junit.xml"
-        argv = [sys.executable, "-m", "kfabric.cli", "test", "--vms=1", f"--junitxml={report}"]
-        done = subprocess.run(
-            [*argv, f"--kfabric-dir={tmp_path}/guests", *words, "--", "test_ifb.py"],
-            check=False,
-            cwd=directory,
-            env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-        )
-        print(done.stdout, done.stderr)
+        argv = ["test", "--vms=1", f"--junitxml={report}", f"--kfabric-dir={tmp_path}/guests"]
+        done = kfabric(*argv, *words, "--", "test_ifb.py", seconds=RUN_SECONDS, cwd=directory)
         assert [path.name for path in directory.iterdir()] == ["test_ifb.py"]
-        return Run(done.returncode, done.stdout + done.stderr, _cases(report))
+        return Run(done.returncode, done.stdout + done.stderr, complaints(report))
 
     return probe_it
 

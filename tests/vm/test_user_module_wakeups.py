@@ -3,20 +3,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 from doc_blocks import shown
 
 from kfabric.errors import ExitStatus
-from kfabric.root import python_path
+from tests.vm.commands import Done, complaints, kfabric
 
-ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 400.0
 SOURCE = r"""
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
@@ -140,17 +135,7 @@ def test_bug_became_a_test(wakeups):
 WATCH = 'module = "belt"\nevent = "belt_publish"\ntake = "belt_take"\n'
 
 
-def _cases(report: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
-        wrong = [one for one in case if one.tag in ("failure", "error")]
-        texts = [f"{one.get('message')}\n{one.text}" for one in wrong]
-        name = str(case.get("name"))
-        found[name] = found.get(name, "") + "\n".join(texts)
-    return found
-
-
-def run(place: Path, watch: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+def run(place: Path, watch: str) -> tuple[Done, dict[str, str]]:
     """Test the module with a file ``wakeups.toml``; the run, and its failures by test."""
     directory = place / "their/belt"
     (directory / "tests").mkdir(parents=True)
@@ -161,19 +146,10 @@ def run(place: Path, watch: str) -> tuple[subprocess.CompletedProcess[str], dict
     document = shown("tests/vm/test_user_module_wakeups.py")
     (directory / "tests/test_shown.py").write_text(document.text)
     report = place / "junit.xml"
-    argv = [sys.executable, "-m", "kfabric.cli", "test", "--vms=1", "--verify-wakeups"]
-    argv += [f"--kfabric-dir={place}/guests", f"--junitxml={report}", "--module=belt"]
-    done = subprocess.run(
-        [*argv, "--", "belt/tests"],
-        check=False,
-        cwd=directory.parent,
-        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-    )
-    print(done.stdout, done.stderr)
-    return done, _cases(report)
+    argv = ["test", "--vms=1", "--verify-wakeups", f"--kfabric-dir={place}/guests"]
+    argv += [f"--junitxml={report}", "--module=belt", "--", "belt/tests"]
+    done = kfabric(*argv, seconds=RUN_SECONDS, cwd=directory.parent)
+    return done, complaints(report)
 
 
 def test_lost_wake_up_on_its_own_queue_fails_the_test(tmp_path: Path) -> None:

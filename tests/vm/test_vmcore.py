@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +13,11 @@ import pytest
 
 from kfabric.errors import ExitStatus, GuestPanic
 from kfabric.guest.waiting import Deadline, wait_until
-from kfabric.root import python_path
 from kfabric.runner import testvm
 from kfabric.vm import vmcore
 from kfabric.vm.machine import Vm
+from tests.vm.commands import kfabric
 
-ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 400.0
 SIZE = 1 << 30  # of a guest's memory
 CRASH = "echo c >/proc/sysrq-trigger"
@@ -30,12 +26,7 @@ LAST = "Kernel Offset: "  # the last words of a panic that reboots
 
 def test_panic_leaves_the_memory_beside_the_console() -> None:
     """As a dump in kdump's format, with the kernel's release; the user gets a message."""
-    argv = [sys.executable, "-m", "kfabric.cli", "run", "--vmcore", "--", "sh", "-c", CRASH]
-    env = {**os.environ, "PYTHONPATH": python_path(ROOT)}
-    done = subprocess.run(
-        argv, check=False, cwd=ROOT, env=env, capture_output=True, text=True, timeout=RUN_SECONDS
-    )
-    print(done.stdout, done.stderr)
+    done = kfabric("run", "--vmcore", "--", "sh", "-c", CRASH, seconds=RUN_SECONDS)
     assert done.returncode == ExitStatus.PANIC
     found = re.search(r"console and more: (\S+)", done.stderr)
     assert found is not None
