@@ -335,17 +335,23 @@ def test_quick_has_the_core_of_the_guests_tests() -> None:
     assert argv[-3:] == ["-m", "core", str(testrun.GUEST)]
 
 
-def test_every_part_of_a_shard_is_sharded_alike_and_marked(reports, monkeypatch) -> None:
-    """On the host and in guests; `kfabric merge` reads the mark."""
+def _reported(monkeypatch: pytest.MonkeyPatch, failing: int = 0) -> list[Sequence[str]]:
+    """The arguments of each run, which writes a report; the run of that number fails."""
     seen: list[Sequence[str]] = []
 
     def run(argv: Sequence[str], kernel: str = "") -> int:
         seen.append(argv)
         (word,) = (word for word in argv if word.startswith("--junitxml="))
         Path(word.partition("=")[2]).write_text(f"<testsuite>{CASES['6.1']}</testsuite>")
-        return 0
+        return int(len(seen) == failing)
 
     monkeypatch.setattr(testrun, "_run", run)
+    return seen
+
+
+def test_every_part_of_a_shard_is_sharded_alike_and_marked(reports, monkeypatch) -> None:
+    """On the host and in guests; `kfabric merge` reads the mark."""
+    seen = _reported(monkeypatch)
     assert testrun.main(["--shard", "2/3", str(UNIT), str(GUEST)]) == 0
     assert ["--kfabric-shard=2/3" in argv for argv in seen] == [True, True]
     assert junit.marked(reports / "unit.xml", "shard") == "2/3"
@@ -370,15 +376,7 @@ def test_shard_is_no_filter(reports, monkeypatch) -> None:
 )
 def test_all_parts_are_played_in_each_round(reports, monkeypatch, words, status, played) -> None:
     """The third round fails, in one of its parts."""
-    seen: list[Sequence[str]] = []
-
-    def run(argv: Sequence[str], kernel: str = "") -> int:
-        seen.append(argv)
-        (word,) = (word for word in argv if word.startswith("--junitxml="))
-        Path(word.partition("=")[2]).write_text(f"<testsuite>{CASES['6.1']}</testsuite>")
-        return int(len(seen) == 6)
-
-    monkeypatch.setattr(testrun, "_run", run)
+    seen = _reported(monkeypatch, failing=6)
     assert testrun.main([*words, str(UNIT), str(GUEST)]) == status
     assert [argv[-1] for argv in seen] == [str(UNIT), str(GUEST)] * played
     assert (reports / "rounds.md").exists() == bool(words)
