@@ -74,6 +74,12 @@ def test_few_modules_lie_loose() -> None:
     assert len(loose) <= LOOSE_AT_MOST, loose
 
 
+def test_one_module_says_where_the_checkout_is() -> None:
+    """No other one goes up from its own file, which lies elsewhere in guests and in a wheel."""
+    paths = (ROOT / HARNESS).rglob("*.py")
+    assert [p.name for p in paths if "__file__).resolve()" in p.read_text()] == ["root.py"]
+
+
 def runs_on(module: str) -> str:
     """Where a module runs: "host", "guest" or "both"."""
     if module in VISITORS:
