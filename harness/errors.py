@@ -6,6 +6,7 @@ test are never confused.
 """
 
 import enum
+import os
 import sys
 from collections.abc import Iterable
 from typing import ClassVar
@@ -115,6 +116,14 @@ class CommandTimeout(GuestError, status=ExitStatus.TIMEOUT, label="command timed
 
 class GuestSplat(GuestError, status=ExitStatus.SPLAT, label="kernel splat in the guest's log"):
     """The guest's log has a kernel warning although the run succeeded."""
+
+
+def starved() -> str:
+    """The hint of an error that a busy host may have caused; empty if the host is not busy."""
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    if load <= cpus:
+        return ""
+    return f"the host's load was {load:.1f} on {cpus} CPUs: the guest may have been starved"
 
 
 def needs_checkout(command: str) -> UsageError:

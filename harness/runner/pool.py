@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kfabric.errors import GuestError, GuestHang, GuestLost, GuestPanic, KfabricError
+from kfabric.errors import GuestError, GuestHang, GuestLost, GuestPanic, KfabricError, starved
 from kfabric.names import RETIRED
 from kfabric.runner.bridge import SILENT, abstract
 from kfabric.splats import Splat
@@ -152,7 +152,7 @@ class Slot:
         self.boot = boot
         self.directory = directory
         self.cwd = cwd
-        self._silence = silence
+        self.silence = silence
         self._address = f"kfabric-{os.getpid()}-{secrets.token_hex(8)}-{name}"
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(abstract(self._address))
@@ -162,7 +162,7 @@ class Slot:
     @property
     def spec(self) -> str:
         """The execnet specification of a gateway into this slot's guest."""
-        words = [sys.executable, "-S", str(BRIDGE), self._address, f"{self._silence:g}"]
+        words = [sys.executable, "-S", str(BRIDGE), self._address, f"{self.silence:g}"]
         return f"popen//python={shlex.join(words)}"
 
     @property
@@ -214,7 +214,7 @@ class Life:
         except NotYet:
             what = f"the test process did not end within {deadline:g} s"
             tail = self._guest.console_tail() if self._guest else ""
-            self._kill_hung(GuestHang(what, console=tail))
+            self._kill_hung(GuestHang(what, starved(), tail))
         return self.ending.result(ABORT_SECONDS)
 
     def abort(self) -> None:
@@ -236,7 +236,7 @@ class Life:
         try:
             self._guest = self._slot.boot(self.name, self._slot.directory / self.name)
         except BaseException as error:
-            cause = error if isinstance(error, KfabricError) else GuestLost(repr(error))
+            cause = error if isinstance(error, KfabricError) else GuestLost(repr(error), starved())
             self.ending.set_result(Ending(self.name, cause, console=cause.console))
             self.booted.set_exception(cause)
             # Neither a bridge (a waiting one notices only the close) nor pytest may wait. When
@@ -291,8 +291,8 @@ class Life:
             return
         with contextlib.suppress(GuestError):
             guest.run(SHOW_STATE, timeout=SHOW_STATE_SECONDS)
-        what = "the tests printed nothing for too long"
-        self._kill_hung(GuestHang(what, console=guest.console_tail()))
+        what = f"the tests printed nothing for {self._slot.silence:g} s"
+        self._kill_hung(GuestHang(what, starved(), guest.console_tail()))
 
     def _kill_hung(self, hang: GuestHang) -> None:
         self._hang = hang

@@ -33,6 +33,7 @@ from kfabric.errors import (
     GuestPanic,
     GuestSplat,
     KfabricError,
+    starved,
 )
 from kfabric.vm import argv as qemu
 from kfabric.vm import bytecode, cache, frozen, programs, vmcore
@@ -120,7 +121,7 @@ class Command:
         except TimeoutError:
             self._job.signal(signal.SIGKILL)
             what = f"{' '.join(self._job.argv)}: not done after {self._timeout:g} s"
-            raise CommandTimeout(what, console=self._vm.console_tail()) from None
+            raise CommandTimeout(what, starved(), self._vm.console_tail()) from None
         except StreamEnd:
             raise self._vm.cause() from None
 
@@ -269,7 +270,8 @@ class Vm:
         try:
             self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
         except BootError as error:
-            raise FreezeError(f"it is not prepared: {error.what}", console=error.console) from None
+            what = f"it is not prepared: {error.what}"
+            raise FreezeError(what, error.hint, error.console) from None
 
     def _boot(self, disk: Disk) -> None:
         """Start the kernel and wait for the agent; a kernel that stalls is started once more."""
@@ -328,7 +330,7 @@ class Vm:
         deadline = time.monotonic() + SAVE_SECONDS
         while not target.exists():
             if time.monotonic() >= deadline or not self.alive:
-                raise FreezeError("QEMU does not save it", console=self.console_tail())
+                raise FreezeError("QEMU does not save it", starved(), self.console_tail())
             time.sleep(POLL_SECONDS)
 
     def run(
@@ -439,7 +441,7 @@ class Vm:
     def plug(self, up: bool) -> None:
         """Plug or unplug the cable of ``spec.wire``; raises GuestLost if QEMU fails."""
         if self._qmp.execute("set_link", deadline=QMP_SECONDS, name=qemu.NET, up=up) is None:
-            raise GuestLost("QEMU does not set the link", console=self.console_tail())
+            raise GuestLost("QEMU does not set the link", starved(), self.console_tail())
 
     def kill(self) -> None:
         """End QEMU at once; a call that waits for the guest raises GuestLost."""
@@ -519,14 +521,14 @@ class Vm:
             text = self.console_text()
             if text == before and not splats.init_began(text):
                 what = f"the kernel was silent for {stall:g} s"
-                raise BootStall(what, console=self.console_tail())
+                raise BootStall(what, starved(), self.console_tail())
         self._wait_reply(deadline)
 
     def _wait_reply(self, deadline: float) -> None:
         """Wait for the agent's reply to a request; raises BootError."""
         if not self._replied(max(0.0, deadline - time.monotonic())):
             what = f"no sign of life after {self.spec.deadlines.boot:g} s"
-            raise BootError(what, console=self.console_tail())
+            raise BootError(what, starved(), self.console_tail())
 
     def _replied(self, seconds: float) -> bool:
         """Whether the agent replies in time; raises BootError if the guest has ended."""
@@ -536,7 +538,7 @@ class Vm:
             return False
         except StreamEnd:
             end = self.cause()
-            raise BootError(f"{end.label}: {end.what}", console=end.console) from None
+            raise BootError(f"{end.label}: {end.what}", end.hint, end.console) from None
         return True
 
     def _on_silence(self) -> GuestError:
@@ -549,7 +551,7 @@ class Vm:
         self._qemu.kill()
         seconds = f"{self.spec.deadlines.silence:g}"
         detail = "" if state else ", QEMU does not answer either"
-        return GuestHang(f"no heartbeat for {seconds} s{detail}", console=self.console_tail())
+        return GuestHang(f"no heartbeat for {seconds} s{detail}", starved(), self.console_tail())
 
     def _registers(self) -> str:
         """Each CPU's registers and, from its instruction pointer on, the memory."""
@@ -567,7 +569,7 @@ class Vm:
             return GuestPanic(title or "see the console", console=console)
         errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()
         what = f"QEMU ended with status {rc}" + (f": {errors.splitlines()[-1]}" if errors else "")
-        return GuestLost(what, console=splats.excerpt(text))
+        return GuestLost(what, starved(), splats.excerpt(text))
 
     def _wait_qemu(self) -> int:
         """Wait for a QEMU that is about to end; its exit status."""
