@@ -59,7 +59,7 @@ def events(
     if command.rc:
         text = (other + command.errors.decode(errors="replace")).strip()
         what = text.rpartition("\n")[2] or f"exit status {command.rc}"
-        raise ProgramFailed(what, hint, console=f"{text}\n{vm.console_tail()}")
+        raise ProgramFailed(what, hint, console=f"{text}\n{command.console_tail()}")
 
 
 class JobGuest:
@@ -166,5 +166,5 @@ class JobGuest:
         if line is None:
             errors = server.errors.decode(errors="replace").strip()
             what = errors.rpartition("\n")[2] or f"exit status {server.rc}"
-            raise ServerEnded(what, console=f"{vm.console_tail()}\n{errors}")
+            raise ServerEnded(what, console=f"{server.console_tail()}\n{errors}")
         return line

@@ -80,10 +80,15 @@ class Completed:
 
 
 class Command:
-    """A command that runs in the guest; made by :meth:`Vm.popen`."""
+    """A command that runs in the guest; made by :meth:`Vm.popen`.
 
-    def __init__(self, vm: Vm, job: RemoteJob, timeout: float | None) -> None:
+    Args:
+        console: how much the console had printed before the command began.
+    """
+
+    def __init__(self, vm: Vm, job: RemoteJob, timeout: float | None, console: int = 0) -> None:
         self._vm = vm
+        self._console = console
         self._job = job
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -105,6 +110,10 @@ class Command:
         assert self.rc is not None
         return self.rc if self.rc >= 0 else 128 - self.rc
 
+    def console_tail(self) -> str:
+        """The last lines of the console since the command began."""
+        return self._vm.console_tail(self._console)
+
     def output(self) -> Iterator[tuple[bool, bytes]]:
         """The same as :meth:`stream`; True: standard output."""
         return ((kind is Kind.STDOUT, data) for kind, data in self.stream())
@@ -121,7 +130,7 @@ class Command:
         except TimeoutError:
             self._job.signal(signal.SIGKILL)
             what = f"{' '.join(self._job.argv)}: not done after {self._timeout:g} s"
-            raise CommandTimeout(what, starved(), self._vm.console_tail()) from None
+            raise CommandTimeout(what, starved(), self.console_tail()) from None
         except StreamEnd:
             raise self._vm.cause() from None
 
@@ -270,7 +279,7 @@ class Vm:
         try:
             self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
         except BootError as error:
-            what = f"it is not prepared: {error.what}"
+            what = f"its Python imports do not end: {error.what}"
             raise FreezeError(what, error.hint, error.console) from None
 
     def _boot(self, disk: Disk) -> None:
@@ -382,7 +391,8 @@ class Vm:
             "cols": cols,
             "port": port,
         }
-        return Command(self, self._agent.start(start), timeout)
+        console = self.console_size()
+        return Command(self, self._agent.start(start), timeout, console)
 
     def open_stream(self, name: str = "kfabric.xdist") -> socket.socket:
         """The host's end of a virtio-serial port, a connected stream socket.
@@ -412,14 +422,24 @@ class Vm:
         """The compiled probes for the image's kernel."""
         return self.image.disk.parent / programs.NAME
 
-    def console_text(self) -> str:
+    def console_size(self) -> int:
+        """How many bytes the console has printed so far."""
         try:
-            return self.console_path.read_text(errors="replace")
+            return self.console_path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def console_text(self, since: int = 0) -> str:
+        """The console's output, without its first ``since`` bytes."""
+        try:
+            with self.console_path.open(errors="replace") as file:
+                file.seek(since)
+                return file.read()
         except FileNotFoundError:
             return ""
 
-    def console_tail(self) -> str:
-        return splats.tail(self.console_text())
+    def console_tail(self, since: int = 0) -> str:
+        return splats.tail(self.console_text(since))
 
     def splats(self) -> list[splats.Splat]:
         """The kernel's reports about itself so far."""

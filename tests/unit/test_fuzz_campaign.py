@@ -175,6 +175,7 @@ class FakeVm:
             lines=self._say,
             send=lambda data: self.sent.append(json.loads(data)),
             errors=b"Traceback\nValueError: 7\n",
+            console_tail=lambda: "BUG: oops",
             rc=1,
         )
 
@@ -186,10 +187,6 @@ class FakeVm:
     def console_text(self) -> str:
         """Two processes were playing."""
         return f"[ 1.0] kfabric fuzz: 7.0.3\n[ 1.1] kfabric fuzz: 7.1.5\n{self._console}"
-
-    def console_tail(self) -> str:
-        """Its last line."""
-        return "BUG: oops"
 
     def kill(self) -> None:
         """Never needed."""

@@ -36,6 +36,7 @@ class FakeVm:
             lines=self._answers,
             send=lambda data: self._jobs.append(json.loads(data)),
             errors=b"Traceback\nOSError: no link\n",
+            console_tail=lambda: "the tail",
             rc=1,
         )
 
@@ -56,10 +57,6 @@ class FakeVm:
     def console_text(self) -> str:
         """What it said."""
         return f"console of {self.name}"
-
-    def console_tail(self) -> str:
-        """Its last line."""
-        return "the tail"
 
     def kill(self) -> None:
         """End it."""
@@ -156,6 +153,7 @@ class Program:
             lines=lambda: iter(lines),
             rc=rc,
             errors=errors,
+            console_tail=lambda: "the tail",
         )
 
     def _send(self, data: bytes) -> None:
@@ -165,10 +163,6 @@ class Program:
         """The program."""
         assert argv[:2] == ["python3", "-m"]
         return self._command
-
-    def console_tail(self) -> str:
-        """The last line of the console."""
-        return "the tail"
 
 
 def test_programs_events_come_and_other_lines_do_not() -> None:

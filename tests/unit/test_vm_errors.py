@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Errors of a guest have the host's load in their line."""
+"""Errors of a guest: the host's load is in their line, the command's own messages above it."""
 
 from __future__ import annotations
 
@@ -135,3 +135,18 @@ def test_error_of_a_busy_host_shows_its_load(
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert end(vm).line() == ENDS[end] + remark
+
+
+def test_failed_command_shows_the_console_since_it_began(vm: SilentVm) -> None:
+    """Not the messages of the boot."""
+    command = vm.insmod()
+    with vm.console_path.open("a") as console:
+        console.write("[    9.000000] my_mod: waits for its device\r\n")
+    with pytest.raises(CommandTimeout) as caught:
+        command.wait()
+    assert caught.value.console == "[    9.000000] my_mod: waits for its device"
+
+
+def test_failed_command_without_messages_shows_none(vm: SilentVm) -> None:
+    """The messages before it would be taken for its own."""
+    assert slow_command(vm).console == ""
