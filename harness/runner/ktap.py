@@ -7,27 +7,24 @@ of its own. Format: Documentation/dev-tools/ktap.rst.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from kfabric.runner.outcome import Trouble
+from kfabric.runner.outcome import COLLECTION, Result, Trouble
 
 VERSION = "KTAP version 1"
 _RESULT = re.compile(r"(not )?ok \d+ (.*?)(?: # (.*))?")
 
 
 @dataclass
-class Result:
-    """Result of one test; its worst phase counts."""
+class Line:
+    """A line of results, with the output that precedes it."""
 
     name: str
     failed: bool = False
     directive: str = ""
     text: str = ""
-    ended: bool = True
 
     def lines(self, number: int) -> list[str]:
         output = [f"# {line}".rstrip() for line in self.text.splitlines()]
@@ -36,68 +33,33 @@ class Result:
         return [*output, f"{word} {number} {_plain(self.name)}{directive}"]
 
 
-Files = dict[str, dict[str, Result]]
-"""Results by their name, by file."""
+Files = dict[str, dict[str, Line]]
+"""Lines by the name of their test, by file."""
 
 
-class Ktap:
-    """Collects results and writes the file at the end.
-
-    ``more`` returns the problems outside of any test; it is called at the end.
-    """
-
-    def __init__(self, path: Path, title: str, more: Callable[[], Iterable[Trouble]]) -> None:
-        self._path = path
-        self._title = title
-        self._more = more
-        self._files: Files = {}
-
-    @pytest.hookimpl
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a file whose tests cannot be collected."""
-        if report.failed:
-            result = Result("collection", True, "ERROR", report.longreprtext)
-            self._files.setdefault(report.nodeid, {})[result.name] = result
-
-    @pytest.hookimpl
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        file, _, name = report.nodeid.partition("::")
-        result = self._files.setdefault(file, {}).setdefault(name, Result(name))
-        result.ended = report.when == "teardown" or report.failed
-        if report.failed:
-            result.failed = True
-            result.directive = "" if report.when == "call" else f"ERROR in {report.when}"
-            result.text += f"{report.longreprtext}\n"
-        elif hasattr(report, "wasxfail"):
-            result.directive = f"XFAIL {report.wasxfail}".rstrip()
-        elif report.skipped:
-            result.directive = f"SKIP {skip_reason(report)}".rstrip()
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self) -> None:
-        """Write the file, now that the guests' ends are known."""
-        for results in self._files.values():
-            for result in results.values():
-                if not result.ended and not result.failed:
-                    result.failed, result.directive = True, "ERROR did not end"
-        more = [of_trouble(one) for one in self._more()]
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(document(self._title, self._files, more))
+def write(path: Path, title: str, results: Iterable[Result], troubles: Iterable[Trouble]) -> None:
+    files: Files = {}
+    for result in results:
+        file, _, name = result.test.partition("::")
+        line = Line(name or COLLECTION, bool(result.failed), _directive(result), result.text)
+        files.setdefault(file, {})[line.name] = line
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(document(title, files, [*map(of_trouble, troubles)]))
 
 
-def of_trouble(trouble: Trouble) -> Result:
+def _directive(result: Result) -> str:
+    if result.failed:
+        return f"ERROR {result.where}" if result.where else ""
+    kind = "XFAIL" if result.expected else "SKIP" if result.skipped else ""
+    return f"{kind} {result.reason}".strip()
+
+
+def of_trouble(trouble: Trouble) -> Line:
     """A problem outside of any test."""
-    return Result(trouble.name, True, f"ERROR {trouble.reason}", trouble.text)
+    return Line(trouble.name, True, f"ERROR {trouble.reason}", trouble.text)
 
 
-def skip_reason(report: pytest.TestReport) -> str:
-    """Why a test was skipped, in one line."""
-    where = report.longrepr
-    text = where[2] if isinstance(where, tuple) else str(where or "")
-    return " ".join(text.removeprefix("Skipped: ").split())
-
-
-def document(title: str, files: Files, more: Sequence[Result] = ()) -> str:
+def document(title: str, files: Files, more: Sequence[Line] = ()) -> str:
     """The whole text, of results by name by file, and of results without a file."""
     lines = [VERSION, f"1..{len(files) + len(more)}", f"# {title}"]
     for number, (file, results) in enumerate(files.items(), 1):
@@ -105,13 +67,13 @@ def document(title: str, files: Files, more: Sequence[Result] = ()) -> str:
         for count, result in enumerate(results.values(), 1):
             inner += result.lines(count)
         lines += [f"  {line}" for line in inner]
-        lines += Result(file, any(result.failed for result in results.values())).lines(number)
+        lines += Line(file, any(result.failed for result in results.values())).lines(number)
     for number, result in enumerate(more, len(files) + 1):
         lines += result.lines(number)
     return "\n".join(lines) + "\n"
 
 
-def read(text: str) -> tuple[str, Files, list[Result]]:
+def read(text: str) -> tuple[str, Files, list[Line]]:
     """What :func:`document` has written: the title, results by file, results without a file.
 
     Raises:
@@ -121,7 +83,7 @@ def read(text: str) -> tuple[str, Files, list[Result]]:
     if head != VERSION or not plan.startswith("1..") or not title.startswith("# "):
         raise ValueError("it is not KTAP as kfabric writes it")
     files: Files = {}
-    more: list[Result] = []
+    more: list[Line] = []
     output: list[str] = []
     file, before = "", ""
     for line in lines:
@@ -132,7 +94,7 @@ def read(text: str) -> tuple[str, Files, list[Result]]:
         elif word.startswith("#"):
             output.append(word[2:])
         elif match := _RESULT.fullmatch(word):
-            result = Result(match[2], bool(match[1]), match[3] or "", "\n".join(output))
+            result = Line(match[2], bool(match[1]), match[3] or "", "\n".join(output))
             output = []
             if word != line:
                 files[file][result.name] = result

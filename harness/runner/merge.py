@@ -125,7 +125,7 @@ def _merge(reports: dict[shards.Shard | None, Path], merged: Path) -> list[Troub
 
 
 def _ktap(reports: Sequence[Path], missing: Sequence[Trouble]) -> str:
-    title, files, more = "", ktap.Files(), list[ktap.Result]()
+    title, files, more = "", ktap.Files(), list[ktap.Line]()
     for report in reports:
         text = report.with_suffix(".ktap")
         title, its_files, its_more = _read(text, lambda file: ktap.read(file.read_text("utf-8")))

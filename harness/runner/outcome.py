@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Plugins that summarise a run: exit status of runs that tested nothing, wake-ups, soak totals."""
+"""Plugins that summarise a run: results, status of runs that tested nothing, wake-ups, soaks."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,106 @@ class Trouble:
     def title(self) -> str:
         whole = self.name == WHOLE
         return "not all tests ran" if whole else "a guest ended badly, outside of any test"
+
+
+COLLECTION, END = "collection", "end"
+"""Phases that can fail besides pytest's: a file is not collected, a test has no end."""
+
+
+@dataclass
+class Result:
+    """Result of one test; its worst phase counts.
+
+    Attributes:
+        test: its name in pytest.
+        failed: the phase that failed, or nothing.
+        skipped: whether it was skipped, or failed as expected.
+        expected: whether it is expected to fail.
+        reason: why it was skipped or is expected to fail.
+        text: the details of a failure.
+        began: in seconds since 1970, by the host's clock; `None` if it did not run.
+        seconds: how long it ran.
+        ended: whether its last phase was reported.
+    """
+
+    test: str
+    failed: str = ""
+    skipped: bool = False
+    expected: bool = False
+    reason: str = ""
+    text: str = ""
+    began: float | None = None
+    seconds: float = 0.0
+    ended: bool = False
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Take one phase into account."""
+        self.seconds += report.duration
+        self.ended = report.when == "teardown" or report.failed
+        if report.failed:
+            # After a test the guest is checked: a splat or a leak fails the teardown.
+            self.failed = str(report.when)
+            self.text = "\n".join(filter(None, [self.text, report.longreprtext]))
+        elif hasattr(report, "wasxfail"):
+            self.skipped, self.expected, self.reason = report.skipped, True, report.wasxfail
+        elif report.skipped:
+            self.skipped, self.reason = True, _skip_reason(report)
+
+    @property
+    def where(self) -> str:
+        """Where it failed, in words; nothing if that was in the test itself."""
+        words = {"": "", "call": "", END: "did not end"}
+        return words.get(self.failed, f"in {self.failed}")
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    """Why a test was skipped, in one line."""
+    where = report.longrepr
+    text = where[2] if isinstance(where, tuple) else str(where or "")
+    return " ".join(text.removeprefix("Skipped: ").split())
+
+
+Writer = Callable[[Sequence[Result], Sequence[Trouble]], None]
+"""Writes a file with all results of a run."""
+
+
+class Results:
+    """Collects the results of a run, and has them written at its end.
+
+    ``troubles`` returns the problems outside of any test; it is called at the end.
+    """
+
+    def __init__(
+        self, troubles: Callable[[], Sequence[Trouble]], writers: Iterable[Writer]
+    ) -> None:
+        self._troubles = troubles
+        self._writers = [*writers]
+        self._results: dict[str, Result] = {}
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record a file whose tests cannot be collected."""
+        if report.failed:
+            text = report.longreprtext
+            self._results[report.nodeid] = Result(report.nodeid, COLLECTION, text=text)
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.nodeid not in self._results:
+            began = time.time() - report.duration
+            self._results[report.nodeid] = Result(report.nodeid, began=began)
+        self._results[report.nodeid].add(report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self) -> None:
+        """Write the files, now that the guests' ends are known."""
+        results = [*self._results.values()]
+        for result in results:
+            if not (result.ended or result.failed):
+                result.failed = END
+        troubles = self._troubles()
+        for write in self._writers:
+            write(results, troubles)
 
 
 class Outcome:

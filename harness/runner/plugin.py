@@ -24,7 +24,7 @@ from kfabric.runner import shards
 
 if TYPE_CHECKING:
     from kfabric.docs.results import Measurement
-    from kfabric.runner.outcome import Trouble
+    from kfabric.runner.outcome import Trouble, Writer
     from kfabric.runner.pool import Guest
     from kfabric.trace.blocks import Watches, Witness
     from kfabric.trace.watchfile import Watched
@@ -227,8 +227,7 @@ def _watched(config: pytest.Config) -> Watched | None:
 def _check_run(config: pytest.Config, here: bool) -> None:
     """Register the parts of the process that the user started."""
     from kfabric.runner import interrupts
-    from kfabric.runner.ktap import Ktap
-    from kfabric.runner.outcome import Broken, Outcome, Soaked, Watched
+    from kfabric.runner.outcome import Broken, Outcome, Results, Soaked, Watched
 
     option, register = config.option, config.pluginmanager.register
     if "s" not in option.reportchars:
@@ -247,14 +246,24 @@ def _check_run(config: pytest.Config, here: bool) -> None:
     troubles: Callable[[], list[Trouble]] = list
     if wants_guests and not option.collectonly:
         troubles = _use_guests(config)
-    title = config.getini("junit_suite_name")
+    if writers := _writers(config):
+        register(Results(troubles, writers), "kfabric-results")
+
+
+def _writers(config: pytest.Config) -> list[Writer]:
+    """Write the files of results that the user wants, besides JUnit."""
+    option, title = config.option, config.getini("junit_suite_name")
+    found: list[Writer] = []
     if option.ktap:
-        register(Ktap(Path(option.ktap).absolute(), title, troubles), "kfabric-ktap")
+        from kfabric.runner import ktap
+
+        found.append(functools.partial(ktap.write, Path(option.ktap).absolute(), title))
     if option.kcidb:
         from kfabric.runner import kcidb
 
         report = kcidb.Report(option.kcidb_origin, title)
-        register(kcidb.Kcidb(Path(option.kcidb).absolute(), report, troubles), "kfabric-kcidb")
+        found.append(functools.partial(kcidb.save, Path(option.kcidb).absolute(), report))
+    return found
 
 
 def _use_guests(config: pytest.Config) -> Callable[[], list[Trouble]]:

@@ -16,8 +16,8 @@ import pytest
 from kfabric.errors import ExitStatus
 from kfabric.root import python_path
 from kfabric.runner import kcidb
-from kfabric.runner.kcidb import Report, Result
-from kfabric.runner.outcome import WHOLE, Trouble
+from kfabric.runner.kcidb import Report
+from kfabric.runner.outcome import WHOLE, Result, Trouble
 
 ROOT = Path(__file__).parents[2]
 # The schema's essentials. No property may be null, and none may be added.
@@ -150,6 +150,22 @@ def test_document_of_a_run_follows_the_schema(run, guests) -> None:
     assert build["id"] == ("kfabric:linux-6.1.0" if guests else "kfabric:host")
 
 
+def test_failure_is_one_whatever_its_teardown_says(run) -> None:
+    """A skip there must not hide it."""
+    _, document = run("""
+import pytest
+
+@pytest.fixture
+def device():
+    yield
+    pytest.skip("no such device")
+
+def test_a(device): assert 1 == 2
+""")
+    (one,) = document["tests"]
+    assert one["status"] == "FAIL" and "1 == 2" in one["log_excerpt"]
+
+
 def test_nothing_is_invented(run) -> None:
     """The commit, the repository and the compiler of a distribution's kernel are not known."""
     _, document = run("def test_a(): pass\n")
@@ -200,19 +216,20 @@ def test_a(): atexit.register(panic)
 def test_tests_that_did_not_run_are_missed() -> None:
     """As KCIDB calls it."""
     result = kcidb.of_trouble(Trouble(WHOLE, "5 tests did not run", "why"))
-    assert (result.status, result.test) == ("MISS", "guests::run")
+    assert (result["status"], result["misc"]) == ("MISS", {"test": "guests::run"})
 
 
 def test_long_text_keeps_its_end() -> None:
     """The end has the error; the schema limits the length."""
-    known = Result("a.py::test_b", "FAIL", text=f"{'x' * 20_000}the end\0\udc80").to_json()
-    excerpt = known["log_excerpt"]
+    result = Result("a.py::test_b", "call", text=f"{'x' * 20_000}the end\0\udc80")
+    excerpt = kcidb.of_result(result)["log_excerpt"]
     assert len(excerpt) == kcidb.EXCERPT and excerpt.endswith("the end\ufffd?")
 
 
 def test_ids_of_two_runs_differ_and_their_kernel_does_not() -> None:
     """So KCIDB keeps the tests of both, of one build."""
-    one, two = (Report("kfabric", "guest linux-6.1").to_json([Result("a.py::b")]) for _ in "12")
+    tests = [kcidb.of_result(Result("a.py::b"))]
+    one, two = (Report("kfabric", "guest linux-6.1").to_json(tests) for _ in "12")
     assert one["builds"] == two["builds"]
     assert not ids(one, "tests") & ids(two, "tests")
 

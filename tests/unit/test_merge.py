@@ -147,9 +147,9 @@ def test_status_is_that_of_all_shards(
 def test_output_that_looks_like_results_is_output() -> None:
     """A console may print anything."""
     text = "Subtest: none\n\n  ok 1 nothing\n# KTAP version 1\n1..3\nnot ok 2 nothing"
-    bad = ktap.Result("test_a[b c]", True, "ERROR in setup", text)
-    files = {"a.py": {bad.name: bad}, "b.py": {"test_z": ktap.Result("test_z")}}
-    more = [ktap.Result("guest0.0", True, "ERROR panic", text)]
+    bad = ktap.Line("test_a[b c]", True, "ERROR in setup", text)
+    files = {"a.py": {bad.name: bad}, "b.py": {"test_z": ktap.Line("test_z")}}
+    more = [ktap.Line("guest0.0", True, "ERROR panic", text)]
     assert ktap.read(ktap.document("guest", files, more)) == ("guest", files, more)
 
 
