@@ -147,10 +147,11 @@ class Controller:
         """End the run with one line about a guest.
 
         With an exit status of its own, pytest would not show earlier test failures; once
-        tests have begun, the status is set at the session's end instead.
+        tests have begun, the status is set at the session's end instead, and the summary has
+        the console.
         """
         terminal = self._config.pluginmanager.getplugin("terminalreporter")
-        if terminal and error.console:
+        if terminal and error.console and not self._begun:
             terminal.write_line(error.console)
         self._fatal = error
         pytest.exit(error.line(), returncode=None if self._begun else int(error.status))
@@ -266,8 +267,11 @@ class Controller:
             crashes = sum(not ending.retired for ending in self._crashes.values())
             why = self._fatal.line() if self._fatal else f"{crashes} guests had crashed"
             names = missing[:LISTED] + ["…"] * (len(missing) > LISTED)
-            text = "\n".join([f"{why}; what did not run:", *names])
+            console = [self._fatal.console] if self._fatal else []
+            text = "\n".join([f"{why}; what did not run:", *names, *console])
             found.append(Trouble(WHOLE, f"{len(missing)} tests did not run", text))
+        elif self._fatal:
+            found.append(Trouble(WHOLE, self._fatal.line(), self._fatal.console))
         return found
 
     @pytest.hookimpl
@@ -310,6 +314,10 @@ class Controller:
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:
         self._pool.close()
+        if self._fatal and self._junit and not self._begun:
+            # pytest writes none for a session that did not begin.
+            junit.begin(self._junit, self._config.getini("junit_suite_name"))
+            junit.add(self._junit, self.troubles())
 
 
 def _distribute(config: pytest.Config, pool: Pool) -> None:

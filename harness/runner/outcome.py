@@ -33,7 +33,7 @@ class Trouble:
     @property
     def title(self) -> str:
         whole = self.name == WHOLE
-        return "not all tests ran" if whole else "a guest ended badly, outside of any test"
+        return "the run broke off" if whole else "a guest ended badly, outside of any test"
 
 
 COLLECTION, END = "collection", "end"
@@ -109,6 +109,7 @@ class Results:
         self._troubles = troubles
         self._writers = [*writers]
         self._results: dict[str, Result] = {}
+        self._ended = False
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -124,14 +125,20 @@ class Results:
             self._results[report.nodeid] = Result(report.nodeid, began=began)
         self._results[report.nodeid].add(report)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self) -> None:
-        """Write the files, now that the guests' ends are known."""
+    @pytest.hookimpl
+    def pytest_sessionfinish(self) -> None:
+        self._ended = True
+
+    @pytest.hookimpl
+    def pytest_unconfigure(self) -> None:
+        """Write the files: the guests' ends are known, also if the session did not begin."""
+        troubles = self._troubles()
+        if not (self._ended or troubles):
+            return
         results = [*self._results.values()]
         for result in results:
             if not (result.ended or result.failed):
                 result.failed = END
-        troubles = self._troubles()
         for write in self._writers:
             write(results, troubles)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -622,6 +623,27 @@ def test_guest_that_does_not_boot_is_one_clear_line(run) -> None:
     assert "guest did not boot: no sign of life after 60 s" in text
     assert "the last words of init" in text
     assert "INTERNALERROR" not in text
+
+
+def test_run_without_guests_leaves_its_results(run, pytester) -> None:
+    """Files without a test, and with the reason: a CI system does not miss them."""
+    run("def test_a(): pass\n", "--fake-boots=0", "--kcidb=test.kcidb.json")
+    why = "guest did not boot: no sign of life after 60 s"
+    error = cases(pytester)["run"].find("error")
+    assert error is not None and (error.get("message"), error.text) == (
+        why,
+        "the last words of init",
+    )
+    suite = ElementTree.parse(pytester.path / "junit.xml").find("testsuite")
+    assert suite is not None and (suite.get("name"), suite.get("tests"), suite.get("errors")) == (
+        "guest linux-6.1",
+        "1",
+        "1",
+    )
+    lines = (pytester.path / "test.ktap").read_text().splitlines()
+    assert lines[-2:] == ["# the last words of init", f"not ok 1 run # ERROR {why}"]
+    (missed,) = json.loads((pytester.path / "test.kcidb.json").read_text())["tests"]
+    assert (missed["status"], missed["comment"]) == ("MISS", why)
 
 
 def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester) -> None:
