@@ -43,7 +43,8 @@ def fail(report: pytest.TestReport, title: str, complaints: Iterable[str]) -> No
         add(report, title, text)
         return
     report.outcome = "failed"
-    report.longrepr = text
+    file, line, name = report.location
+    report.longrepr = f"{file}:{(line or 0) + 1}: in {name}\n{text}"
     # An expected failure does not cover this one.
     report.__dict__.pop("wasxfail", None)
 

@@ -90,6 +90,8 @@ class Controller:
         # Guest -> its last finished tests, and the texts of failure reports from there.
         self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SUSPECTS))
         self._failures: dict[str, list[str]] = defaultdict(list)
+        # Test -> its file, its line from 0, and its name.
+        self._places: dict[str, tuple[str, int | None, str]] = {}
         # Gateway id -> the last test that had only its teardown left.
         self._called: dict[str, str] = {}
         self._unexplained: list[Ending] = []
@@ -178,6 +180,10 @@ class Controller:
         return self._pool.of_spec(node.gateway.spec.python)
 
     @pytest.hookimpl
+    def pytest_runtest_logstart(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
+        self._places[nodeid] = location
+
+    @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record each test's guest, and the texts of its failure."""
         self._reported.add(report.nodeid)
@@ -193,8 +199,20 @@ class Controller:
             texts = [report.longreprtext, *(text for _, text in report.sections)]
             self._failures[guest] += texts
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_testnodedown(self, node: Any, error: object) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> Generator[None, Any, Any]:
+        """Evaluate the guest's end first, and keep xdist silent, whose line says less."""
+        self._node_down(node, error)
+        xdist = self._config.pluginmanager.getplugin("terminaldistreporter")
+        if xdist:
+            xdist.write_line = lambda _: None
+        try:
+            return (yield)
+        finally:
+            if xdist:
+                del xdist.write_line
+
+    def _node_down(self, node: Any, error: object) -> None:
         """Evaluate how a guest ended, and boot the next one for its slot."""
         slot = self._slot(node)
         if not error:
@@ -214,13 +232,18 @@ class Controller:
 
     def _retire(self, node: Any, ending: Ending) -> None:
         """Give the remaining tests of a guest that a test has harmed to another one."""
-        if terminal := self._config.pluginmanager.getplugin("terminalreporter"):
-            terminal.write_line(f"\nkfabric: a test harmed {ending.name}: others get a new guest")
-            if ending.stderr:
-                terminal.write_line(ending.stderr)
+        test = (self._finished[ending.name] or ["a test"])[-1]
+        self._say(f"{test} harmed {ending.name}: others get a new guest", ending.stderr)
         self._scheduler.retire(node)
         # xdist is about to count a crash, and ends the run after too many.
         self._config.pluginmanager.getplugin("dsession")._failed_nodes_count -= 1
+
+    def _say(self, line: str, more: str = "") -> None:
+        """Print a line between pytest's dots, and more text."""
+        if terminal := self._config.pluginmanager.getplugin("terminalreporter"):
+            terminal.write_line(f"\nkfabric: {line}")
+            if more:
+                terminal.write_line(more)
 
     def _finish(self, life: Life) -> Ending:
         """A guest's ending, without kernel reports that a test's failure shows already."""
@@ -238,10 +261,13 @@ class Controller:
             return
         self._unexplained.remove(ending)
         file, _, name = crashitem.partition("::")
+        file, line, _ = self._places.get(crashitem, (file, None, name))
+        reason = ending.reason() if line is None else f"{file}:{line + 1}: {ending.reason()}"
+        self._say(reason)
         called = self._called.get(gateway) == crashitem
         report.when = "teardown" if called else "call"
-        report.location = (file, None, name.replace("::", "."))
-        lines = [ending.reason(), f"while it {'tore down' if called else 'ran'} {crashitem}"]
+        report.location = (file, line, name.replace("::", "."))
+        lines = [reason, f"while it {'tore down' if called else 'ran'} {crashitem}"]
         if before := self._finished[ending.name]:
             lines.append(f"earlier tests there, a possible cause: {', '.join(before)}")
         lines += [f"the end of {ending.name}'s console:", ending.console]

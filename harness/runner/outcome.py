@@ -3,7 +3,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,6 +177,16 @@ class Outcome:
             terminalreporter.write_line(
                 f"kfabric: all {self._skipped} tests were skipped: nothing was tested", red=True
             )
+
+
+class FailuresFirst:
+    """Shows failures before errors: the objects that a failed test leaves behind are an error."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None]:
+        errors, failures = terminalreporter.summary_errors, terminalreporter.summary_failures
+        terminalreporter.summary_errors, terminalreporter.summary_failures = failures, errors
+        return (yield)
 
 
 class Broken:

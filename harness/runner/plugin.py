@@ -227,13 +227,14 @@ def _watched(config: pytest.Config) -> Watched | None:
 def _check_run(config: pytest.Config, here: bool) -> None:
     """Register the parts of the process that the user started."""
     from kfabric.runner import interrupts
-    from kfabric.runner.outcome import Broken, Outcome, Results, Soaked, Watched
+    from kfabric.runner.outcome import Broken, FailuresFirst, Outcome, Results, Soaked, Watched
 
     option, register = config.option, config.pluginmanager.register
     if "s" not in option.reportchars:
         option.reportchars += "s"
     register(Outcome(part=bool(option.kfabric_shard)), "kfabric-outcome")
     register(Broken(), "kfabric-broken")
+    register(FailuresFirst(), "kfabric-failures-first")
     if not in_guest():
         config.add_cleanup(interrupts.take_first())
         # A wrong file is reported before a guest boots.

@@ -328,7 +328,7 @@ def test_nothing_is_looked_for_behind_an_interrupt() -> None:
 
 
 def test_late_report_names_the_tests_before(monkeypatch) -> None:
-    """One of them may be the cause; the last five are listed."""
+    """One of them may be the cause; the last five are listed, after this test's own line."""
     watch = types.SimpleNamespace(complaints=lambda: ["kernel splat (kasan): BUG: KASAN: x"])
     monkeypatch.setattr(checks, "KernelWatch", lambda: watch)
     monkeypatch.setattr(checks, "MemoryWatch", lambda: None)
@@ -337,10 +337,12 @@ def test_late_report_names_the_tests_before(monkeypatch) -> None:
         guest.pytest_runtest_logfinish(f"test_{number}")
     step = guest.pytest_runtest_makereport()
     next(step)
-    report = types.SimpleNamespace(when="call", outcome="passed", sections=[])
+    where = ("tests/guest/test_cq.py", 11, "test_read")
+    report = types.SimpleNamespace(when="call", outcome="passed", sections=[], location=where)
     with pytest.raises(StopIteration):
         step.send(report)
     assert report.outcome == "failed"
+    assert report.longrepr.startswith("tests/guest/test_cq.py:12: in test_read\nkernel splat")
     assert "may be the cause: test_4, test_5, test_6, test_7, test_8" in report.longrepr
 
 

@@ -104,6 +104,32 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
     ]
 
 
+def test_dead_guest_is_shown_with_the_line_of_its_test(run) -> None:
+    """Before all that follows from it; xdist's line would say less."""
+    result = run("""
+    def test_a(): pass
+    def test_b(): panic("Fatal exception")
+    """)
+    said = "test_toy.py:9: guest0.0: guest kernel panic: Fatal exception"
+    result.stdout.fnmatch_lines([f"kfabric: {said}", "*FAILURES*", said])
+    result.stdout.no_fnmatch_line("*node down*")
+
+
+def test_failure_is_shown_before_the_errors_that_follow(run) -> None:
+    """Such as objects that the test could not close."""
+    result = run("""
+    import pytest
+
+    @pytest.fixture
+    def device():
+        yield
+        pytest.fail("left behind: cq 3", pytrace=False)
+
+    def test_a(device): assert 1 == 2
+    """)
+    result.stdout.fnmatch_lines(["*FAILURES*", "*assert 1 == 2", "*ERRORS*", "left behind: cq 3"])
+
+
 def test_panic_in_a_teardown_is_an_error_of_its_test(run, pytester) -> None:
     """Its call has passed, and is reported once; the others continue in a new guest."""
     result = run(
@@ -203,7 +229,7 @@ def test_results_are_there_in_the_kernels_format_too(run, pytester) -> None:
     assert by_name["test_d"].startswith("not ok")
     assert by_name["test_e[a_b]"].startswith("ok")
     assert by_name["test_f"].startswith("not ok") and "# ERROR in setup" in by_name["test_f"]
-    assert "  # guest0.0: guest kernel panic: Fatal exception" in lines
+    assert any(line.endswith(": guest0.0: guest kernel panic: Fatal exception") for line in lines)
     assert any(line.startswith("  # ") and "Kernel panic - not syncing" in line for line in lines)
     assert lines[-1] == "not ok 1 test_toy.py"
 
