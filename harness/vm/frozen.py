@@ -30,7 +30,7 @@ SPACE_MIB = 2000
 TOOL_SECONDS = 60.0
 
 
-class FreezeError(KfabricError, label="not frozen"):
+class FreezeError(KfabricError, label="not saved"):
     """A booted guest cannot be frozen."""
 
 

@@ -230,7 +230,7 @@ class Vm:
         try:
             shutil.copyfile(found.console, self.console_path)
             if self.splats():
-                raise BootError("its kernel complained before it was frozen")
+                raise BootError("its kernel complained before it was saved")
             with found.state.open("rb") as state:
                 self._launch(Disk(found.disk, "qcow2"), state.fileno())
             self._begin()
@@ -255,8 +255,8 @@ class Vm:
             raise
         except (KfabricError, OSError, subprocess.SubprocessError) as error:
             why = error.line() if isinstance(error, KfabricError) else str(error)
-            line = f"kfabric: {self.spec.name} boots, since it cannot be frozen: {why}"
-            print(line, file=sys.stderr, flush=True)
+            what = f"{self.spec.name} boots, since it cannot be saved for later guests"
+            print(f"kfabric: {what}: {why}", file=sys.stderr, flush=True)
             return None
 
     def _freeze(self, target: Frozen) -> None:
@@ -279,7 +279,7 @@ class Vm:
         try:
             self._wait_reply(time.monotonic() + self.spec.deadlines.boot)
         except BootError as error:
-            what = f"its Python imports do not end: {error.what}"
+            what = f"its Python imports did not end: {error.what}"
             raise FreezeError(what, error.hint, error.console) from None
 
     def _boot(self, disk: Disk) -> None:

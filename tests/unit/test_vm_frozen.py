@@ -157,7 +157,7 @@ def failing(error: BaseException) -> Callable[[Frozen], None]:
     ("error", "why"),
     [
         (SetupError("no room", "make some"), "set-up failed: no room; make some"),
-        (FreezeError("QEMU refuses to save it"), "not frozen: QEMU refuses to save it"),
+        (FreezeError("QEMU refuses to save it"), "not saved: QEMU refuses to save it"),
         (OSError(28, "No space left on device"), "No space left on device"),
         (subprocess.CalledProcessError(1, "qemu-img"), "'qemu-img' returned non-zero exit status"),
     ],
@@ -175,7 +175,7 @@ def test_guest_that_cannot_be_frozen_boots(
     vm.start()
     assert vm.launches == [("root.img", False)]
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("kfabric: kfabric boots, since it cannot be frozen: ")
+    assert line.startswith("kfabric: kfabric boots, since it cannot be saved for later guests: ")
     assert why in line
 
 
