@@ -85,7 +85,9 @@ def add_options(parser: argparse.ArgumentParser, module: bool = True) -> None:
         help="parameter of these modules; {address} is that of an RDMA link in the guest",
     )
     parser.add_argument(
-        "--module-unloaded", action="store_true", help="build them, but let the tests load them"
+        "--module-unloaded",
+        action="store_true",
+        help="build them, but do not load them: the tests or CMD do",
     )
 
 
