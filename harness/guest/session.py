@@ -73,6 +73,9 @@ class Modules(Protocol):
     ) -> Block:
         """A block. Raises ValueError for names that do not suffice."""
 
+    def end_blocks(self) -> None:
+        """End the tracers that only blocks use, and wait for their ends."""
+
     def close(self) -> None:
         """End the tracers."""
 
@@ -88,6 +91,7 @@ class WakeupsFixture:
     def __init__(self, session: Session, modules: Callable[[], Modules]) -> None:
         self._session = session
         self._modules = modules
+        self._traced = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -150,7 +154,15 @@ class WakeupsFixture:
         """A block on the queues of modules."""
         if wrong := set(names) ^ {"module", "event", "take"}:
             raise TypeError(f"wakeups() needs module, event and take together: {sorted(wrong)}")
+        self._traced = True
         return self._modules().block(test, report, late_ms, **names)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """End the tracers with the tests of a file: each needs some 600 MiB."""
+        if self._traced and nextitem is not None and nextitem.path != item.path:
+            self._traced = False
+            self._modules().end_blocks()
 
     def pytest_unconfigure(self) -> None:
         """Detach."""

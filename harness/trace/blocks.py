@@ -47,6 +47,8 @@ from kfabric.verdict.kinds import Finding, Kind, Rules, Verdict
 from kfabric.verdict.ledger import Ledger, build
 from kfabric.verdict.queues import QueueRules, judge
 
+END_SECONDS = 60.0
+"""For a tracer to remove its probes, on a slow kernel."""
 RELOADED = (
     "a marked function was called before the module was loaded for the last time, and only "
     "what came after that can be judged"
@@ -88,8 +90,8 @@ class Answers(Protocol):
     def directory(self) -> Path:
         """Where the tracer leaves records."""
 
-    def close(self) -> None:
-        """End it."""
+    def close(self, wait: bool = False) -> None:
+        """End it, and wait for its end if told so."""
 
 
 class Process:
@@ -139,14 +141,17 @@ class Process:
         lines = (self.directory / "errors").read_text(errors="replace").splitlines()
         return ProbeError(f"the tracer has ended: {lines[-1] if lines else 'it says nothing'}")
 
-    def close(self) -> None:
+    def close(self, wait: bool = False) -> None:
         """End it: at the end of its input it removes its probes, which takes seconds.
 
-        This does not wait for that: the test process would be interrupted.
+        The end of the test process does not wait for that, since it would be interrupted.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         with suppress(OSError):
             self._process.stdin.close()
+        if wait:
+            with suppress(subprocess.TimeoutExpired), clock_stopped():
+                self._process.wait(END_SECONDS)
         self._process.stdout.close()
         self._errors.close()
         self._place.cleanup()
@@ -187,10 +192,10 @@ class Watch:
         """The rules of the verdict on a cut."""
         return QueueRules(marked=True, late_ns=int(late_ms * 1e6))
 
-    def close(self) -> None:
+    def close(self, wait: bool = False) -> None:
         """Remove the probes."""
         modules.no_more(self._inserted)
-        self._answers.close()
+        self._answers.close(wait)
 
 
 class WatchCut:
@@ -345,6 +350,12 @@ class Watches:
 
     def __init__(self) -> None:
         self._open: dict[Watched, Watch] = {}
+        self._kept: set[Watched] = set()
+
+    def keep(self, what: Watched) -> None:
+        """Load a watch that lasts to the end of the process. Raises ProbeError."""
+        self._kept.add(what)
+        self.of(what)
 
     def of(self, what: Watched) -> Watch:
         """The running watch of these names. Raises ProbeError."""
@@ -357,6 +368,11 @@ class Watches:
     def block(self, test: str, report: Reporter, late_ms: float, **names: Any) -> Block:
         """A block on the queues of modules; see :func:`kfabric.trace.watchfile.watched`."""
         return ModuleBlock(self.of(watched(**names)), late_ms, test, report)
+
+    def end_blocks(self) -> None:
+        """End those of blocks; the next block loads its own again."""
+        for what in self._open.keys() - self._kept:
+            self._open.pop(what).close(wait=True)
 
     def close(self) -> None:
         """End them."""
@@ -376,7 +392,7 @@ class Witness:
 
     def load(self) -> None:
         """Load the tracer. Raises ProbeError."""
-        self._watches.of(self._what)
+        self._watches.keep(self._what)
 
     def begin(self) -> None:
         """Begin to record a test."""

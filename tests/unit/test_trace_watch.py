@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from lock_scenes import ANN, BOB, LOCK_A, LockScene
 from queue_scenes import NAMES, QUEUE, TIMEOUT, US, WAITER_2, Scene
 
 from kfabric.guest import modules
+from kfabric.guest.session import WakeupsFixture
 from kfabric.guest.wakeups import Block
 from kfabric.recording.records import WaitRecord, WakeRecord, pack
 from kfabric.trace import watchfile
@@ -39,6 +41,7 @@ class FakeTracer:
             "loaded": ["mod"],
         }
         self.asked: list[str] = []
+        self.closed = False
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """The answer to a question."""
@@ -52,8 +55,9 @@ class FakeTracer:
             return {"threads": {str(tid): NAMES[tid] for tid in arguments[0] if tid in NAMES}}
         return {"frames": {}}
 
-    def close(self) -> None:
+    def close(self, wait: bool = False) -> None:
         """End it."""
+        self.closed = True
 
 
 @pytest.fixture
@@ -249,6 +253,40 @@ def witness_of(watch: Watch) -> Witness:
     watches = Watches()
     watches._open[WHAT] = watch
     return Witness(watches, WHAT)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_tracers_of_blocks_end_before_that_of_the_run(tracer: FakeTracer, kept: bool) -> None:
+    """A block may use that of wakeups.toml, which judges the tests of later files, too."""
+    watches = Watches()
+    watches._open[WHAT] = Watch(WHAT, lambda words: tracer)  # type: ignore[arg-type,return-value]
+    if kept:
+        Witness(watches, WHAT).load()
+    watches.end_blocks()
+    assert tracer.closed is not kept
+    watches.close()
+    assert tracer.closed
+
+
+def test_tracers_of_a_files_blocks_end_with_its_last_test() -> None:
+    """The tests of other files have their memory."""
+    ends: list[str] = []
+    traced: Any = SimpleNamespace(
+        block=lambda *_, **__: None, end_blocks=lambda: ends.append("end")
+    )
+    session: Any = SimpleNamespace()
+    fixture = WakeupsFixture(session, lambda: traced)
+    items: Any = [SimpleNamespace(path=path) for path in ("test_a.py", "test_a.py", "test_b.py")]
+    first, second, other = items
+    fixture.pytest_runtest_teardown(first, other)
+    assert not ends, "it has no tracer"
+    names = {"module": "mod", "event": "mod_publish", "take": "mod_take"}
+    fixture._of_module("test", lambda title, text: None, 500, names)
+    fixture.pytest_runtest_teardown(first, second)
+    assert not ends, "the next test may use it"
+    fixture.pytest_runtest_teardown(second, other)
+    fixture.pytest_runtest_teardown(other, first)
+    assert ends == ["end"]
 
 
 @pytest.mark.usefixtures("tested")
