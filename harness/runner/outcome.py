@@ -36,8 +36,8 @@ class Trouble:
         return "the run broke off" if whole else "a guest ended badly, outside of any test"
 
 
-COLLECTION, END = "collection", "end"
-"""Phases that can fail besides pytest's: a file is not collected, a test has no end."""
+COLLECTION, SESSION, END = "collection", "session", "end"
+"""Phases that can fail besides a test's: of a file, of pytest itself, a test without an end."""
 
 
 @dataclass
@@ -124,6 +124,11 @@ class Results:
             began = time.time() - report.duration
             self._results[report.nodeid] = Result(report.nodeid, began=began)
         self._results[report.nodeid].add(report)
+
+    @pytest.hookimpl
+    def pytest_internalerror(self, excrepr: object) -> None:
+        """Record that pytest itself failed, under the name that it has in JUnit."""
+        self._results["pytest"] = Result("pytest::internal", SESSION, text=str(excrepr))
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:

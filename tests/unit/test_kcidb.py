@@ -166,6 +166,17 @@ def test_a(device): assert 1 == 2
     assert one["status"] == "FAIL" and "1 == 2" in one["log_excerpt"]
 
 
+def test_run_in_which_pytest_breaks_is_not_green(run, pytester) -> None:
+    """It would be a document without tests."""
+    pytester.makeconftest("def pytest_runtestloop(): raise RuntimeError('no loop')")
+    _, document = run("def test_a(): pass\n", "--ktap=test.ktap")
+    check(document)
+    (one,) = document["tests"]
+    assert (one["status"], one["path"]) == ("ERROR", "pytest.internal")
+    assert "no loop" in one["log_excerpt"]
+    assert "not ok 1 internal # ERROR in session" in (pytester.path / "test.ktap").read_text()
+
+
 def test_nothing_is_invented(run) -> None:
     """The commit, the repository and the compiler of a distribution's kernel are not known."""
     _, document = run("def test_a(): pass\n")
