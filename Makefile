@@ -15,6 +15,7 @@
 # make fuzz            10^6 random calls on /dev/kfabric; ARGS="--kernel debug --seed 1"
 # make gallery         classic wait bugs: the verdict must name each of them
 # make bench           what a wait costs, against the least that it can cost
+# make documents       the commands of the documents, as they are printed; ARGS="-k guests.md"
 # make share           a part of mutants, gallery and fuzz, chosen by the commit
 # make check           static checks of everything
 # make docs            the documents and the API reference as a site, in build/docs
@@ -28,7 +29,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench share check docs wheels modules shell clean
+.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench documents share check docs wheels modules shell clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -85,6 +86,9 @@ gallery: setup
 
 bench: setup
 	@$(KFABRIC) bench $(ARGS)
+
+documents: setup
+	@$(KFABRIC) test -m documents tests/vm/test_document_commands.py $(ARGS)
 
 share: setup
 	@$(KFABRIC) share $(ARGS)

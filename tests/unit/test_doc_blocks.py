@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import doc_blocks
+import doc_reader
+import doc_runs
 import pytest
-from doc_blocks import ELSEWHERE, IN_A_GUEST, KFABRIC, NOT_RUN, ON_THE_HOST, ROOT, Block
+from doc_blocks import ELSEWHERE, KFABRIC, ROOT, Block
+from doc_reader import Reader
+from doc_runs import CI, NOT_RUN, RUNS, UNIT, Play, Run
+from report_support import recording_of, saved
 
 from kfabric import cli
-from kfabric.commands import new
+from kfabric.commands import new, share
 from kfabric.fuzz.program import Program
 from kfabric.runner import testoptions
 from kfabric.terminal.arguments import Parser
@@ -31,8 +36,6 @@ DOORS = ("docs/tracing.md", "docs/own-module.md", "docs/getting-started.md")
 SECONDS = 120.0
 # A start has so many lines at most.
 START = 10
-# So many commands may be parsed only. If there are more, run one.
-PARSED_ONLY = 110
 
 each_command = pytest.mark.parametrize("command", COMMANDS)
 
@@ -63,10 +66,7 @@ def test_nothing_in_the_tables_is_left_over() -> None:
         if not any(block.document == key[0] and key[1] in block.text for block in code)
     ]
     assert not gone
-    assert set(COMMANDS) >= ON_THE_HOST
-    used = set(map(doc_blocks.pattern, COMMANDS))
-    assert not {like for patterns in NOT_RUN.values() for like in patterns} - used
-    for like in IN_A_GUEST:
+    for like in [*RUNS, *(like for several in NOT_RUN.values() for like in several)]:
         assert any(re.fullmatch(like, command, re.DOTALL) for command in COMMANDS), like
 
 
@@ -74,10 +74,40 @@ def test_nothing_in_the_tables_is_left_over() -> None:
 
 
 def test_command_is_run_or_has_a_reason() -> None:
-    """Run it, or add its reason to NOT_RUN; the reasons do not grow unseen."""
-    only = [c for c in COMMANDS if c not in ON_THE_HOST and not doc_blocks.in_a_guest(c)]
-    assert not [command for command in only if not doc_blocks.pattern(command)]
-    assert len(only) <= PARSED_ONLY
+    """Give it a row of RUNS, or its reason in NOT_RUN."""
+    assert not [c for c in COMMANDS if not (doc_runs.of(c) or doc_runs.reason(c))]
+
+
+def test_page_on_tests_counts_the_commands() -> None:
+    """Of each suite, and those that are not run, with all reasons."""
+    text = (ROOT / "docs/testing.md").read_text(encoding="utf-8")
+    section = text.split("### The commands of the documents\n")[1].split("\n### ")[0]
+    counts = [int(n) for n in re.findall(r"^\|.*\| (\d+) \|$", section, re.MULTILINE)]
+    runs = [run.suite for run in map(doc_runs.of, COMMANDS) if run]
+    reasons = [doc_runs.reason(command) for command in COMMANDS]
+    assert counts[: len(doc_runs.SUITES)] == [runs.count(suite) for suite in doc_runs.SUITES]
+    assert counts[len(doc_runs.SUITES) :] == [reasons.count(reason) for reason in NOT_RUN]
+    assert [f"| {reason} |" in section for reason in NOT_RUN] == [True] * len(NOT_RUN)
+
+
+def test_step_of_ci_is_one() -> None:
+    """What CI runs is in .ci/run, without other words."""
+    steps = re.findall(r"(?:^|\|\| )step (\S+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    of_ci = {c for c in COMMANDS if (run := doc_runs.of(c)) and run.suite == CI}
+    assert of_ci == {f"make {step}" for step in steps}
+
+
+def test_each_block_has_a_name_of_its_own() -> None:
+    """By which it is chosen."""
+    names = [str(play) for play in doc_runs.plays(doc_runs.DOCUMENTS, doc_runs.HOURS)]
+    assert len(set(names)) == len(names)
+
+
+def test_status_of_make_names_the_line_of_its_recipe() -> None:
+    """As the page shows it."""
+    lines = (ROOT / "Makefile").read_text().split("\n")
+    shown = re.search(r"\[Makefile:(\d+): demo\]", (ROOT / "docs/getting-started.md").read_text())
+    assert shown and lines[int(shown[1]) - 1].startswith("\t@$(KFABRIC) demo")
 
 
 def test_command_is_written_in_one_way() -> None:
@@ -92,18 +122,11 @@ class Parsed(Exception):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A playground with the files that the pages tell a reader to make."""
-    place = doc_blocks.playground(tmp_path_factory.mktemp("made"))
-    for command in ("new my_mod", "new my_ulp --kfabric"):
-        assert doc_blocks.run(f"{KFABRIC} {command}", place, SECONDS).returncode == 0
-    for block in BLOCKS:
-        if block.file.startswith("~"):
-            path = place / block.file.removeprefix("~/")
-            doc_blocks.own(path.parent, place)
-            path.write_text(block.text)
-        elif block.file:
-            doc_blocks.own((place / block.file).parent, place)
-            (place / block.file).write_text(block.text)
-    return place
+    reader = doc_reader.playground(tmp_path_factory.mktemp("made"))
+    for command in (doc_runs.NEW_MOD, doc_runs.NEW_ULP):
+        assert reader.type(command, reader.checkout, SECONDS)[0] == 0
+    assert list(reader.write(BLOCKS))
+    return reader.checkout
 
 
 @pytest.fixture
@@ -165,6 +188,9 @@ def selected(words: Sequence[str], config: pytest.Config) -> None:
         texts += [
             path.read_text() for d in known.file_or_dir for path in Path(d).rglob("test_*.py")
         ]
+        if "tests/vm/test_document_commands.py" in known.file_or_dir:
+            plays = doc_runs.plays(doc_runs.DOCUMENTS, doc_runs.HOURS)
+            texts += ["def test_" + re.sub(r"\W", "_", f"{play}\n") for play in plays]
         assert re.search(rf"def test_\w*{known.keyword}", "".join(texts))
 
 
@@ -201,15 +227,137 @@ def test_mistyped_command_is_noticed(
         selected(parse(words), pytestconfig)
 
 
-@pytest.mark.parametrize("command", sorted(ON_THE_HOST))
-def test_command_runs_on_the_host(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("play", doc_runs.plays(UNIT), ids=str)
+def test_command_runs_on_the_host(play: Play, tmp_path: Path) -> None:
     """As it is printed; of make that part which comes after the set-up."""
-    place = doc_blocks.playground(tmp_path)
-    for words in of_make(command, COMMANDS[command]) if command[:5] == "make " else []:
-        command = shlex.join([KFABRIC, *words])
-    done = doc_blocks.run(command, place, SECONDS)
-    assert done.returncode == 0, done.stdout
-    assert done.stdout or command.startswith("eval")
+    reader = doc_reader.playground(tmp_path)
+    if "build/demo" in play.commands[0]:
+        saved(recording_of("recorded-pingpong"), tmp_path / "build/demo")
+    if "make" not in map(doc_blocks.program, play.commands):
+        reader.play(play, SECONDS)
+        return
+    for command in play.commands:
+        for words in of_make(command, play.block):
+            status, output = reader.type(shlex.join([KFABRIC, *words]), tmp_path, SECONDS)
+            assert status == 0 and output
+
+
+@pytest.fixture
+def type_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Types a block with rows of its own in a directory; what the commands have printed."""
+
+    def typed(text: str, runs: dict[str, Run], document: str = "docs/own.md") -> str:
+        monkeypatch.setattr(doc_runs, "RUNS", runs)
+        block = Block(document, 1, "", text)
+        monkeypatch.setattr(doc_reader, "blocks", lambda: [block])
+        Reader(tmp_path, tmp_path).play(Play(block, UNIT, tuple(block.commands)), SECONDS)
+        log = tmp_path / "log"
+        return log.read_text() if log.exists() else ""
+
+    return typed
+
+
+LOG = {r"echo (\w+) >>log": Run(UNIT)}
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("false\n", Run(UNIT)),
+        ("true\n", Run(UNIT, 1)),
+        ("echo a\n", Run(UNIT, text="b")),
+        ("$ echo a b\na c\n", Run(UNIT)),
+        ("true\n", Run(UNIT, first=("false",))),
+        ("true\n", Run(UNIT, inside="false")),
+    ],
+)
+def test_command_that_does_something_else_is_noticed(
+    text: str, row: Run, type_here: Callable[..., str]
+) -> None:
+    """Another status, text or output; a command before it that fails."""
+    with pytest.raises(AssertionError):
+        type_here(text, {".*": row})
+
+
+def test_output_has_the_shape_that_a_page_shows(type_here: Callable[..., str]) -> None:
+    """Numbers, rulers, spaces and the ends of lines do not count."""
+    text = "$ printf 'queue waits\\n7 s\\nin the\\nend: all is well'\n"
+    printed = "queue  waits\n ─────\n 12 s\n...\nin the end:\n  all is well\n"
+    type_here(text + printed, {".*": Run(UNIT)})
+
+
+def test_commands_of_a_block_share_a_status(type_here: Callable[..., str]) -> None:
+    """As in one shell."""
+    rows = {"exit 3": Run(UNIT, 3), r"echo \$\? >log": Run(UNIT)}
+    assert type_here("exit 3\necho $? >log\n", rows) == "3\n"
+
+
+def test_command_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    """With what it has started; its output is in the failure."""
+    with pytest.raises(AssertionError, match="not ended after 1 s: begun"):
+        Reader(tmp_path, tmp_path).type("echo begun; sleep 1000 & wait", tmp_path, 1.0)
+
+
+def test_line_is_typed_at_the_prompt_that_a_command_opens(type_here: Callable[..., str]) -> None:
+    """And the status is that of the shell."""
+    shell = r"printf 'exit ends it\n# '; read -r line; exit ${line#exit }"
+    type_here(f"{shell}\n", {".*": Run(UNIT, 3, typed="exit 3")})
+
+
+def test_what_comes_first_is_typed_once(type_here: Callable[..., str]) -> None:
+    """And not again if the block has it."""
+    one = ("echo one >>log",)
+    rows = {"echo two.*": Run(UNIT, first=one), "echo three.*": Run(UNIT, first=one)}
+    assert type_here("echo two >>log\necho three >>log\n", rows) == "one\ntwo\nthree\n"
+    log = type_here("echo one >>log\necho two >>log\n", rows | LOG)
+    assert log == "one\ntwo\nthree\none\ntwo\n"
+
+
+def test_commands_for_a_prompt_in_a_guest_are_typed_there_together(
+    type_here: Callable[..., str],
+) -> None:
+    """With the same variables and directory, and not in that of the others."""
+    rows = {"inside=.*|echo .inside.*": Run(UNIT, inside="bash -ec"), **LOG}
+    assert type_here("inside=1\necho $inside >>log\necho out >>log\n", rows) == "1\nout\n"
+
+
+def test_block_is_skipped_where_its_needs_are_not_met(type_here: Callable[..., str]) -> None:
+    """With the reason."""
+    with pytest.raises(pytest.skip.Exception, match="no ~/nonesuch"):
+        type_here("true\n", {".*": Run(UNIT, needs="~/nonesuch")})
+
+
+def test_reader_does_not_see_the_run_around_it(
+    type_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither make's variables, nor the harness's, nor Python's."""
+    for name in ("ARGS", "MAKEFLAGS", "KFABRIC_KERNEL", "PYTHONPATH"):
+        monkeypatch.setenv(name, "ours")
+    line = "echo $ARGS$MAKEFLAGS$KFABRIC_KERNEL$PYTHONPATH- ${HOME##*/} >>log"
+    assert type_here(f"{line}\n", {".*": Run(UNIT)}).startswith("- test_reader_does")
+
+
+def test_machine_is_taken_to_run_the_guests_kernel(tmp_path: Path) -> None:
+    """As far as make asks: its headers are here, and other questions have their true answer."""
+    reader = Reader(tmp_path, tmp_path)
+    _, shown = reader.type("uname -r -m", tmp_path, SECONDS)
+    typed = reader.type("uname -r; uname -r -m", tmp_path, SECONDS, Run(UNIT, stock=True))
+    release, *others = typed[1].splitlines()
+    assert Path("/lib/modules", release, "build").exists()
+    assert others == shown.splitlines()
+
+
+def test_copy_of_the_checkout_is_one(tmp_path: Path) -> None:
+    """With the files as they are here, the commit, and nothing that was built."""
+    reader = doc_reader.copy(tmp_path)
+    status = ("git", "status", "--porcelain", ".", *(f":!{name}" for name in doc_reader.MADE))
+    here, there = (
+        subprocess.run(status, cwd=place, capture_output=True, check=True).stdout
+        for place in (ROOT, reader.checkout)
+    )
+    assert here == there
+    assert share.head(reader.checkout).name == share.head(ROOT).name
+    assert not (reader.checkout / "build").exists()
 
 
 # --- Code ------------------------------------------------------------------------------------

@@ -1,41 +1,62 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""The commands of the documents that need a guest and take seconds, run as they are printed."""
+"""The commands of the documents that need a guest, run as they are printed.
+
+Those that take seconds are a part of make test-all. For the others, `make documents`, a reader
+has a copy of the checkout and sets it up; `-m hours` chooses those that take longer still.
+"""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-import doc_blocks
+import doc_reader
+import doc_runs
 import pytest
+from doc_reader import Reader
+from doc_runs import Play
 
-# For one command. The first one builds what is missing.
-SECONDS = 400.0
-# A page's other commands need what this one writes.
-NEW = "build/venv/bin/kfabric new my_mod"
+from kfabric.vm import cache
 
+# For one command: a limit for what hangs. The first one builds what is missing.
+SECONDS = {doc_runs.VM: 400.0, doc_runs.DOCUMENTS: 3600.0, doc_runs.HOURS: 48 * 3600.0}
 
-def commands(document: str) -> list[str]:
-    """What a reader of a page types, as far as it is run here."""
-    found = [c for b in doc_blocks.blocks("") if b.document == document for c in b.commands]
-    return [command for command in found if command == NEW or doc_blocks.in_a_guest(command)]
+INSTALLED = "~/kfabric/bin/python -c 'from kfabric.vm.source import SOURCE; print(SOURCE)'"
 
 
-PAGES = sorted(
-    {
-        block.document
-        for block in doc_blocks.blocks("")
-        if any(map(doc_blocks.in_a_guest, block.commands))
-    }
+@pytest.mark.parametrize("play", doc_runs.plays(doc_runs.VM), ids=str)
+def test_commands_of_a_block_do_what_the_page_says(play: Play, tmp_path: Path) -> None:
+    """In a directory that looks like the checkout; each has its status and prints its text."""
+    doc_reader.playground(tmp_path).play(play, SECONDS[play.suite])
+
+
+@pytest.fixture(scope="module")
+def reader(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Reader]:
+    """A reader who has made the set-up; what it has made stays if a test fails."""
+    home = tmp_path_factory.mktemp("home")
+    reader = doc_reader.copy(home)
+    assert reader.type("make setup", home / "src", SECONDS[doc_runs.DOCUMENTS])[0] == 0
+    yield reader
+    if (home / "kfabric/bin/kfabric").exists():
+        # An installed tool, which has made a checkout of its own.
+        status, output = reader.type(INSTALLED, home, SECONDS[doc_runs.VM])
+        place = Path(output.split()[-1])
+        assert status == 0 and place.parent == cache.root() / "checkouts"
+        shutil.rmtree(place)
+    if not request.session.testsfailed:
+        shutil.rmtree(home)
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        pytest.param(play, marks=getattr(pytest.mark, play.suite), id=str(play))
+        for play in doc_runs.plays(doc_runs.DOCUMENTS, doc_runs.HOURS)
+    ],
 )
-
-
-@pytest.mark.parametrize("document", PAGES)
-def test_commands_of_a_page_do_what_it_says(document: str, tmp_path: Path) -> None:
-    """In the page's order and one directory; each ends with its status and prints its text."""
-    place = doc_blocks.playground(tmp_path)
-    for command in commands(document):
-        status, text = doc_blocks.in_a_guest(command) or (0, "")
-        done = doc_blocks.run(command, place, SECONDS)
-        print(command, done.stdout, sep="\n")
-        assert done.returncode == status
-        assert text in done.stdout
+def test_block(play: Play, reader: Reader) -> None:
+    """The same for long commands, in a checkout of their own."""
+    reader.play(play, SECONDS[play.suite])

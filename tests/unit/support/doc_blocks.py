@@ -6,21 +6,16 @@ with ``$``, only such lines are commands, and the others are their output. A fen
 output, a format or a picture.
 
 A Python block runs in tests/guest/test_documents.py, alone and with nothing added, unless
-ELSEWHERE names another place. A command is run by the unit tests (ON_THE_HOST), by
-tests/vm/test_document_commands.py (IN_A_GUEST), or NOT_RUN has the reason. All commands of
-kfabric and make are at least parsed by what reads them (tests/unit/test_doc_blocks.py).
+ELSEWHERE names another place. doc_runs.py says where each command runs, or why it does not.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,105 +43,6 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("examples/pingpong_ulp/README.md", "POLLPRI"): "tests/guest/test_pingpong_ulp.py",
     ("docs/recordings.md", "select t.name as sleeper"): "tests/browser/test_viewers.py",
     ("docs/recordings.md", "document.querySelector"): "tests/browser/test_page.py",
-}
-
-#: Commands that the unit tests run: they boot nothing and take some seconds.
-ON_THE_HOST = frozenset(
-    {
-        "make help",
-        "make mutants ARGS=--list",
-        "make share ARGS=--list",
-        "build/venv/bin/kfabric new my_mod",
-        "build/venv/bin/kfabric new my_ulp --kfabric",
-        'eval "$(build/venv/bin/register-python-argcomplete kfabric)"',
-    }
-)
-
-#: Commands that tests/vm/test_document_commands.py runs, by a pattern: the exit status, and a
-#: text that the command prints.
-IN_A_GUEST: Mapping[str, tuple[int, str]] = {
-    r"build/venv/bin/kfabric run -- uname -r": (0, "-amd64"),
-    r"echo hello \| build/venv/bin/kfabric run -- cat": (0, "hello"),
-    r"build/venv/bin/kfabric run --module ~/my_mod -- ls /dev/my_mod": (0, "/dev/my_mod"),
-    r"build/venv/bin/kfabric top --module examples/pingpong_ulp .*": (0, "wait set"),
-    r"build/venv/bin/kfabric trace --module 9pnet -- find .*": (0, "p9_client_rpc [9pnet]"),
-    r"build/venv/bin/kfabric trace --module ./my_mod .*": (0, "my_mod_readers [my_mod]"),
-    r"build/venv/bin/kfabric run .*patience_ms.*": (3, "\nWAKE NOT HANDED ON: "),
-}
-
-#: Why the other commands are parsed and not run: a reason, and patterns of the commands.
-NOT_RUN: Mapping[str, tuple[str, ...]] = {
-    "a reader's first step, or a step of .ci/run; takes minutes": (
-        r"make (setup|check|docs|demo( .*)?)",
-    ),
-    "runs the tests themselves": (
-        r"make test( ARGS=\"tests.*)?",
-        r"(nice -n -10 )?\S*kfabric test( --vms 2)?( tests/\S+)?",
-    ),
-    "takes many minutes or hours; make test or make share has a short form of each": (
-        r"make (test-\w+|soak|bench|fuzz|gallery|mutants|share)( .*)?",
-        r"(.* )?make test ARGS=tests/model",
-    ),
-    "tests/vm/test_new.py runs it, with places of its own for the report and the guests": (
-        r"\S*kfabric test .*--module \S*my_(mod|ulp)( .*)?",
-    ),
-    "tests/vm/test_user_module.py runs it, with places of its own for report and guests": (
-        r"\S*kfabric test --(modprobe ifb|module examples/pingpong_ulp) .*",
-    ),
-    "needs another image or kernel, or runs all tests; takes minutes to hours": (
-        r"\S*kfabric (test|run) --kernel .*",
-        r"make test ARGS=\"--(kernel|verify).*",
-    ),
-    "needs a kernel that the reader has built; tests/vm/test_kdir.py makes something like it": (
-        r"\S*kfabric (test|run|shell|modules) --kdir .*",
-    ),
-    "needs an environment of its own; tests/vm/test_wheels.py makes one": (
-        r"make wheels",
-        r"python3 -m venv ~/kfabric",
-        r"~/kfabric/bin/.*",
-    ),
-    "needs the results of shards; tests/unit/test_merge.py makes them": (r"\S*kfabric merge .*",),
-    "builds an image for minutes; tests/vm/test_layers.py does it with smaller packages": (
-        r"\S*kfabric (run|vm build) --(packages|kernel-modules) .*",
-    ),
-    "plays many tests, or a share of all; tests/unit/test_rounds.py and test_shards.py do it": (
-        r"\S*kfabric test --(until-(fail|pass)|shard) .*",
-    ),
-    "needs another machine": (r"\S*kfabric test .*--tx .*",),
-    "needs the memory of a guest that panicked": (r"\S*kfabric post-mortem .*",),
-    "tests/guest/test_fuzz.py plays this program and all others": (r"\S*kfabric fuzz --replay .*",),
-    "needs the recording of make demo; tests/unit/test_report_page.py makes such files": (
-        r"\S*kfabric report --all build/demo",
-    ),
-    "needs a terminal and a person; tests/vm/test_shell.py plays both": (r".*kfabric shell( .*)?",),
-    "is about the machine of the tests; tests/guest/test_trace.py and test_top.py do it": (
-        r"\S*kfabric (trace|top) --here.*",
-    ),
-    "is shown for its numbers; the start of its page has a trace that is run": (
-        r"\S*kfabric trace -- date .*",
-        r"grep -A4 steps .*",
-    ),
-    "the start of its page does the same with more patience for a busy host": (
-        r"\S*kfabric trace .*gallery.ko; sleep 2;.*",
-        r"(insmod|cat) \S*gallery\S*",
-        r"echo \$\?",
-    ),
-    "is about the machine's own kernel; tests/vm/test_user_module.py does it in a guest": (
-        r"make .*KVER=.*",
-        r"insmod (pingpong|rdm)_ulp.ko .*",
-        r"modprobe kfi_verbs",
-        r"cat \S*_ulp/parameters/result",
-    ),
-    "the endpoint's number is the reader's; tests/guest/test_mock.py writes all commands": (
-        r"modprobe kfi_mock",
-        r"cat \S*/kfi_mock/state",
-        r"echo 'inject 6.*",
-    ),
-    "needs kernel debug; tests/debug does it there": (
-        r"cd /sys/kernel/tracing",
-        r"echo (1|printk) > .*",
-    ),
-    "changes the machine of the tests": (r"sysctl kernel.sched_autogroup_enabled=0",),
 }
 
 
@@ -183,9 +79,14 @@ class Block:
         return found[0] if found else ""
 
     @cached_property
+    def printed(self) -> Mapping[str, Sequence[str]]:
+        """The commands of an indented block, each with the lines of output below it."""
+        return {} if self.language else _printed(self.text)
+
+    @property
     def commands(self) -> list[str]:
-        """The commands of an indented block, without comments and output."""
-        return [] if self.language else list(commands(self.text))
+        """The commands, without comments and output."""
+        return list(self.printed)
 
 
 def documents() -> list[Path]:
@@ -195,8 +96,12 @@ def documents() -> list[Path]:
 
 def blocks(*languages: str) -> list[Block]:
     """The blocks of all documents, of some languages or all."""
-    found = [block for path in documents() for block in _blocks(path)]
-    return [block for block in found if not languages or block.language in languages]
+    return [block for block in _all() if not languages or block.language in languages]
+
+
+@cache
+def _all() -> tuple[Block, ...]:
+    return tuple(block for path in documents() for block in _blocks(path))
 
 
 def shown(place: str) -> Block:
@@ -226,22 +131,29 @@ def _blocks(path: Path) -> Iterator[Block]:
         at = end + 1
 
 
-def commands(text: str) -> Iterator[str]:
-    """Whole commands: a backslash or an open quote joins lines."""
+def _printed(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
     lines = iter(text.split("\n"))
     console = text.startswith("$ ")
+    command = ""
     for line in lines:
-        if not line.strip() or (console and not line.startswith("$ ")):
-            continue
-        command = line.removeprefix("$ ")
-        while True:
-            if command.endswith("\\"):
-                command = f"{command[:-1].rstrip()} {next(lines).strip()}"
-            elif not _closed(command):
-                command = f"{command}\n{next(lines)}"
-            else:
-                break
-        yield _without_comment(command)
+        if console and not line.startswith("$ "):
+            found[command].append(line)
+        elif line.strip():
+            command = _whole(line.removeprefix("$ "), lines)
+            found.setdefault(command, [])
+    return found
+
+
+def _whole(command: str, lines: Iterator[str]) -> str:
+    """A whole command: a backslash or an open quote joins lines."""
+    while True:
+        if command.endswith("\\"):
+            command = f"{command[:-1].rstrip()} {next(lines).strip()}"
+        elif not _closed(command):
+            command = f"{command}\n{next(lines)}"
+        else:
+            return _without_comment(command)
 
 
 def _closed(command: str) -> bool:
@@ -276,58 +188,3 @@ def kfabric_words(command: str) -> list[str] | None:
     rest = found[found.index(KFABRIC) + 1 :]
     ends = [at for at, word in enumerate(rest) if word in ("|", "||", "&&", ";", ">")]
     return rest[: ends[0]] if ends else rest
-
-
-def in_a_guest(command: str) -> tuple[int, str] | None:
-    """The exit status and a text of a command that tests/vm/test_document_commands.py runs."""
-    found = [end for like, end in IN_A_GUEST.items() if re.fullmatch(like, command, re.DOTALL)]
-    return found[0] if found else None
-
-
-def pattern(command: str) -> str:
-    """The first pattern of NOT_RUN that fits a command; empty if none does."""
-    patterns = (like for several in NOT_RUN.values() for like in several)
-    return next((like for like in patterns if re.fullmatch(like, command, re.DOTALL)), "")
-
-
-def playground(place: Path) -> Path:
-    """An empty directory made to look like the checkout, in which commands may write.
-
-    Its program is that of this Python environment.
-    """
-    for entry in ROOT.iterdir():
-        # Whoever follows the pages has made the others in the checkout.
-        if entry.name not in ("build", "my_mod", "my_ulp"):
-            (place / entry.name).symlink_to(entry)
-    (place / "build").mkdir()
-    (place / "build/venv").symlink_to(sys.prefix)
-    return place
-
-
-def own(directory: Path, place: Path) -> None:
-    """Have a directory of a playground be one of its own, in which a file can be made."""
-    if directory != place:
-        own(directory.parent, place)
-    if directory.is_symlink():
-        there = directory.resolve()
-        directory.unlink()
-        directory.mkdir()
-        for entry in there.iterdir():
-            (directory / entry.name).symlink_to(entry)
-
-
-def run(command: str, place: Path, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command in a playground, exactly as it is printed; its output has both streams."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = os.pathsep.join([str(ROOT), str(ROOT / "build/python")])
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=place,
-        env={**os.environ, "HOME": str(place), "XDG_CACHE_HOME": str(cache), "PYTHONPATH": path},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )

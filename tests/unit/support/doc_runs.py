@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Where each command of the documents is run as it is printed, and what it does then.
+
+A command without a place has its reason in NOT_RUN. All commands of kfabric and make are at least
+parsed by what reads them (tests/unit/test_doc_blocks.py). doc_reader.py runs them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from doc_blocks import KFABRIC, Block, blocks
+
+UNIT = "unit"
+"""tests/unit/test_doc_blocks.py: boots nothing and takes some seconds."""
+VM = "vm"
+"""tests/vm/test_document_commands.py in make test-all: takes seconds in a guest."""
+CI = "ci"
+"""A step of .ci/run, as it is printed."""
+DOCUMENTS = "documents"
+"""make documents: minutes."""
+HOURS = "hours"
+"""make documents ARGS="-m hours": many minutes to hours, or a kernel that is built for hours."""
+
+SUITES = (UNIT, VM, CI, DOCUMENTS, HOURS)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How commands are run."""
+
+    suite: str
+    status: int = 0
+    text: str = ""
+    """What the output has, besides the lines that the page prints below the command."""
+    first: tuple[str, ...] = ()
+    """Commands that must have succeeded before it, of the same page or another one."""
+    typed: str = ""
+    """What a person types at the prompt that the command opens; it ends with the shell."""
+    inside: str = ""
+    """The command that runs a shell's text in a guest: the page means a prompt there."""
+    needs: str = ""
+    """A path of the machine without which it cannot be run."""
+    stock: bool = False
+    """The machine runs the guests' kernel, as far as it is asked; modules go to ~/installed."""
+
+
+NEW_MOD = f"{KFABRIC} new my_mod"
+NEW_ULP = f"{KFABRIC} new my_ulp --kfabric"
+# The reader's own module, outside of the checkout.
+OWN_MOD = f'(cd ~ && "$OLDPWD/{KFABRIC}" new my_mod)'
+_FILES = "tests/unit/test_compat.py tests/unit/test_vm_wire.py"
+SHARD = f"{KFABRIC} test --shard {{0}}/2 --output shard-{{0}} {_FILES}"
+VENV = "python3 -m venv ~/kfabric"
+KMOD = "make -C ../../kmod KVER=$(uname -r)"
+# As kfabric shell: the modules are loaded.
+PROMPT = KFABRIC + " run {}--variant test -- bash -ec 'python3 -m kfabric.guest.ready; eval \"$0\"'"
+# A machine with the modules installed, and an RDMA device with the address of the examples.
+MACHINE = f"""{KFABRIC} run --variant test -- bash -ec '
+    mkdir -p /lib/modules/$(uname -r)/extra
+    cp $KFABRIC_MODULES/*.ko /lib/modules/$(uname -r)/extra
+    depmod
+    modprobe rdma_rxe
+    ip link add roce type dummy
+    ip address add 10.0.0.1/24 dev roce
+    ip link set roce up
+    rdma link add rxe0 type rxe netdev roce
+    cd $KFABRIC_MODULES
+    eval "$0"'"""
+
+_KF = re.escape(KFABRIC)
+
+#: By a pattern of the command; the first one that fits counts.
+RUNS: Mapping[str, Run] = {
+    r"make help": Run(UNIT),
+    r"make (mutants|share) ARGS=--list": Run(UNIT),
+    rf"{_KF} new .*": Run(UNIT),
+    r'eval "\$\(.*register-python-argcomplete kfabric\)"': Run(UNIT),
+    rf"{_KF} report --all build/demo": Run(UNIT, text="VERIFIED: "),
+    rf"{_KF} merge .*": Run(UNIT, text=" passed", first=(SHARD.format(1), SHARD.format(2))),
+    # Seconds in a guest.
+    rf"{_KF} run -- uname -r": Run(VM, text="-amd64"),
+    rf"echo hello \| {_KF} run -- cat": Run(VM, text="hello"),
+    rf"{_KF} run --module ~/my_mod -- ls /dev/my_mod": Run(
+        VM, text="/dev/my_mod", first=(OWN_MOD,)
+    ),
+    rf"{_KF} top --module examples/pingpong_ulp .*": Run(VM, text="wait set"),
+    rf"{_KF} trace --module 9pnet -- find .*": Run(VM, text="p9_client_rpc [9pnet]"),
+    rf"{_KF} trace --module ./my_mod .*": Run(VM, text="my_mod_readers [my_mod]", first=(NEW_MOD,)),
+    rf"{_KF} run .*patience_ms.*": Run(VM, 3, "\nWAKE NOT HANDED ON: "),
+    r"make (check|docs|wheels|test-all|test-wire)": Run(CI),
+    # Minutes.
+    r"make setup": Run(DOCUMENTS),
+    r"make demo": Run(DOCUMENTS, text="VERIFIED: "),
+    r"make demo FAULT=lost": Run(DOCUMENTS, 2, "LOST: "),
+    r'make gallery ARGS="baton-signal herd"': Run(DOCUMENTS, text="bugs named correctly"),
+    r'make test ARGS="tests/guest/test_poll.py -k turns"': Run(DOCUMENTS, text=" passed"),
+    rf"{_KF} test (--kernel 6\S+ )?tests/guest/test_\w+\.py": Run(DOCUMENTS, text=" passed"),
+    rf"{_KF} test --until-pass 3 .*": Run(DOCUMENTS, text="round(s): "),
+    rf"{_KF} test --module my_mod": Run(DOCUMENTS, text="2 passed", first=(NEW_MOD,)),
+    rf"{_KF} test --module my_ulp": Run(DOCUMENTS, text="2 passed", first=(NEW_ULP,)),
+    rf"{_KF} test (--kernel 6.1 --kernel 6.12 )?--module ~/my_mod( .*)?": Run(
+        DOCUMENTS, text="2 passed", first=(OWN_MOD,)
+    ),
+    rf"{_KF} test --module examples/pingpong_ulp .*": Run(DOCUMENTS, text=" passed"),
+    rf"{_KF} test --modprobe ifb .*": Run(DOCUMENTS, text="1 passed"),
+    rf"(KFABRIC_KERNEL=6.12 )?{_KF} shell": Run(DOCUMENTS, typed="exit"),
+    rf"{_KF} shell --module ~/my_mod": Run(DOCUMENTS, typed="exit", first=(OWN_MOD,)),
+    rf"{_KF} (run|modules) --kdir ~/linux( -- uname -r)?": Run(DOCUMENTS, needs="~/linux"),
+    rf"{_KF} test --kdir ~/linux .*": Run(
+        DOCUMENTS, text="2 passed", first=(OWN_MOD,), needs="~/linux"
+    ),
+    rf"{_KF} shell --kdir ~/linux .*": Run(
+        DOCUMENTS, typed="exit", first=(OWN_MOD,), needs="~/linux"
+    ),
+    rf"{_KF} run --kernel 6.12 .* --cpus 4 -- nproc": Run(DOCUMENTS, text="4\n"),
+    rf"{_KF} run --packages strace .*": Run(DOCUMENTS, text="total"),
+    rf"{_KF} run --packages linux-perf .*": Run(DOCUMENTS, text="perf version"),
+    rf"{_KF} run --kernel-modules null_blk .*": Run(DOCUMENTS, text="/dev/nullb0"),
+    rf"{_KF} vm build --packages .*": Run(DOCUMENTS, text="/layers/"),
+    rf"{_KF} trace -- date .*": Run(DOCUMENTS, text="\ntraced "),
+    r"grep -A4 steps build/trace/summary\.json": Run(DOCUMENTS, text='"attach": '),
+    rf"{_KF} trace .* --module gallery -- .*": Run(DOCUMENTS, text="signal_queue [gallery]"),
+    rf"{_KF} trace .* --module gallery --event .*": Run(DOCUMENTS, 3, "WAKE NOT HANDED ON: "),
+    r"echo \$\?": Run(DOCUMENTS, text="3\n"),
+    r"(insmod|cat) \S*gallery\S*": Run(
+        DOCUMENTS, text="thread waiter-2 ", inside=PROMPT.format("")
+    ),
+    r"cat \S*/kfi_mock/state": Run(DOCUMENTS, inside=PROMPT.format("")),
+    rf"{_KF} fuzz --replay .*": Run(DOCUMENTS, text="did not fail"),
+    r"make .*KVER=\$\(uname -r\) modules_install": Run(DOCUMENTS, first=(KMOD,), stock=True),
+    r"make .*KVER=\$\(uname -r\).*": Run(DOCUMENTS, stock=True),
+    r"modprobe kfi_verbs|insmod \w+_ulp\.ko addr=10\.0\.0\.1|cat \S*_ulp/parameters/result": Run(
+        DOCUMENTS, text="state=", inside=MACHINE
+    ),
+    re.escape(VENV): Run(DOCUMENTS),
+    r"~/kfabric/bin/pip install build/wheels/\*\.whl": Run(DOCUMENTS, first=("make wheels",)),
+    r"~/kfabric/bin/pip install --find-links .*": Run(DOCUMENTS, first=("make wheels", VENV)),
+    r"~/kfabric/bin/kfabric (setup|new my_mod)": Run(DOCUMENTS),
+    r"~/kfabric/bin/kfabric test --module my_mod": Run(DOCUMENTS, text="2 passed"),
+    # Many minutes to hours.
+    r"make (test(-\w+)?|soak|bench|fuzz|gallery|mutants|share)( .*)?": Run(HOURS),
+    r"KFABRIC_MODEL_STEPS=\d+ make test ARGS=tests/model": Run(HOURS, text=" passed"),
+    rf"(nice -n -10 )?{_KF} test": Run(HOURS, text=" passed"),
+    rf"{_KF} test (--vms 2|--kernel debug --coverage) tests/guest": Run(HOURS, text=" passed"),
+    rf"{_KF} test --kernel debug --vmcore tests/guest/test_poll\.py": Run(HOURS, text=" passed"),
+    rf"{_KF} test --shard \d/4": Run(HOURS, text="kfabric: shard "),
+    rf"{_KF} test --until-fail 50 .*": Run(HOURS, text="round(s): "),
+    rf"{_KF} run --kernel debug .*sysrq-trigger'": Run(HOURS, 74, "console and more: "),
+    rf"{_KF} post-mortem build/vm/run-\*": Run(HOURS, text="sysrq triggered crash"),
+    r"cd /sys/kernel/tracing|echo (1|printk) > .*": Run(
+        HOURS, inside=PROMPT.format("--kernel debug ")
+    ),
+}
+
+#: Why the other commands are parsed and not run: a reason, and patterns of the commands.
+NOT_RUN: Mapping[str, tuple[str, ...]] = {
+    "runs the commands of this list": (r"make documents( .*)?",),
+    "needs other machines; tests/vm/test_far.py plays one": (rf"{_KF} test .*--tx .*",),
+    "is about this machine, without a guest; tests/guest/test_trace.py and test_top.py do it": (
+        rf"{_KF} (trace|top) --here.*",
+    ),
+    "needs two machines; tests/guest/test_pingpong_ulp.py and test_rdm_ulp.py have one": (
+        r"insmod \w+_ulp\.ko .* (role|peer)=.*",
+    ),
+    "has a number that the reader finds out; tests/guest/test_mock.py writes all commands": (
+        r"echo 'inject 6 .*",
+    ),
+    "changes this machine": (r"sysctl .*",),
+}
+
+
+def of(command: str) -> Run | None:
+    """Where a command is run; None: nowhere."""
+    fits = (run for like, run in RUNS.items() if re.fullmatch(like, command, re.DOTALL))
+    return None if reason(command) else next(fits, None)
+
+
+def reason(command: str) -> str:
+    """The reason for which a command is not run; empty if there is none."""
+    return next(
+        (
+            text
+            for text, several in NOT_RUN.items()
+            if any(re.fullmatch(like, command, re.DOTALL) for like in several)
+        ),
+        "",
+    )
+
+
+@dataclass(frozen=True)
+class Play:
+    """The commands of a block that one suite runs, one after the other."""
+
+    block: Block
+    suite: str
+    commands: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The page and the first command: a line's number would change with each edit."""
+        words = re.sub(r"[^\w.]+", "-", self.commands[0].removeprefix("build/venv/bin/"))
+        return f"{self.block.document}:{words.strip('-')[:60].rstrip('-')}"
+
+
+def plays(*suites: str) -> list[Play]:
+    """What suites run, in the order of the pages. A page's commands run once each."""
+    return [
+        Play(block, suite, commands)
+        for block in blocks("")
+        for suite in suites
+        if (commands := tuple(_of(block, suite)))
+    ]
+
+
+def _of(block: Block, suite: str) -> Iterator[str]:
+    for command in block.commands:
+        run = of(command)
+        if run and run.suite == suite and block == _shows(block.document, command):
+            yield command
+
+
+def _shows(document: str, command: str) -> Block:
+    """The block of a page that shows what a command prints, or the first one that has it."""
+    found = [b for b in blocks("") if b.document == document and command in b.commands]
+    return max(found, key=lambda block: bool(block.printed[command]))
