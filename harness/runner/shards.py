@@ -30,6 +30,9 @@ TOGETHER: Sequence[frozenset[str]] = (
 )
 """Files whose tests share work that is done once per process."""
 
+APART = frozenset({"test_document_commands.py"})
+"""Files whose tests on the host share nothing that takes long."""
+
 COUNTS = "kfabric-shard"
 """Key of a worker's output: how many tests its shard has, and how many there are in all."""
 
@@ -38,6 +41,11 @@ def group(test: str) -> frozenset[str]:
     """The group of a test's file; a test without one is a group of its own."""
     name = PurePath(file(test)).name
     return next((group for group in TOGETHER if name in group), frozenset({test}))
+
+
+def on_host(test: str) -> str:
+    """The group of a test on the host: its file."""
+    return test if PurePath(file(test)).name in APART else file(test)
 
 
 def file(test: str) -> str:
@@ -98,12 +106,12 @@ class Deal:
     Args:
         shard: which one.
         guests: the tests run in guests, which begin afresh: only TOGETHER keeps tests together.
-            Otherwise the tests of a file stay together.
+            Otherwise the tests of a file stay together, but not those of APART.
     """
 
     def __init__(self, shard: Shard, guests: bool) -> None:
         self._shard = shard
-        self._together: Callable[[str], Hashable] = group if guests else file
+        self._together: Callable[[str], Hashable] = group if guests else on_host
         self._counts: Sequence[int] | None = None
 
     @pytest.hookimpl(trylast=True)

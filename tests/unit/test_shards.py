@@ -67,6 +67,15 @@ def test_tests_of_a_file_on_the_host_stay_together() -> None:
     assert list(map(len, files)) == [1, 1, 1]
 
 
+def test_blocks_of_documents_are_dealt_out_one_by_one() -> None:
+    """Each of them takes minutes; those of another file stay together."""
+    blocks = [f"tests/vm/test_document_commands.py::test_block[docs/a.md:{n}]" for n in range(8)]
+    others = [f"tests/vm/test_ends.py::test_{n}" for n in range(4)]
+    found = dealt([*blocks, *others], 3, shards.Deal(Shard(1, 3), guests=False)._together)
+    assert sorted(map(len, found)) == [4, 4, 4]
+    assert set(others) in found
+
+
 @pytest.mark.parametrize("text", ["", "1", "1/", "/2", "0/2", "3/2", "1/0", "-1/2", "a/b", "1/2/3"])
 def test_bad_shard_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="K"):
