@@ -98,9 +98,10 @@ def test_step_of_ci_is_one() -> None:
 
 
 def test_each_block_has_a_name_of_its_own() -> None:
-    """By which it is chosen."""
+    """By which it is chosen; a share names only blocks that there are."""
     names = [str(play) for play in doc_runs.plays(doc_runs.DOCUMENTS, doc_runs.HOURS)]
     assert len(set(names)) == len(names)
+    assert set(share.SEEN) <= set(map(str, doc_runs.plays(doc_runs.DOCUMENTS)))
 
 
 def test_status_of_make_names_the_line_of_its_recipe() -> None:
