@@ -40,6 +40,7 @@ class Handle:
         self._closed = False
         self._close_lock = threading.RLock()
         self._children: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
+        self._orphans: dict[int, Handle] = {}
         if parent is not None:
             parent._children[id(self)] = self
 
@@ -69,6 +70,7 @@ class Handle:
         self._closed = True
         if self._parent is not None:
             self._parent._children.pop(id(self), None)
+            self._parent._orphans.pop(id(self), None)
 
     def _close_self(self) -> None:
         """Close the kernel object, or raise and change nothing."""
@@ -128,9 +130,23 @@ class Handle:
         if getattr(self, "_closed", True):
             return
         warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
-        with contextlib.suppress(KfiError):
+        try:
             self._abandon()
             self.close()
+        except Busy:
+            self._leave_to_parent()
+        except KfiError:
+            pass
+
+    def _leave_to_parent(self) -> None:
+        """Live on until the parent closes this object.
+
+        Objects that are garbage together are finalized in any order, so one may be closed
+        before those that use it.
+        """
+        if self._parent is not None:
+            self._parent._children[id(self)] = self
+            self._parent._orphans[id(self)] = self
 
 
 class KernelObject(Handle):

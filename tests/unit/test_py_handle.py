@@ -132,3 +132,16 @@ def test_child_keeps_its_parent_alive(log: list[str]) -> None:
         del child
         gc.collect()
     assert log == ["child", "root"]
+
+
+def test_garbage_is_closed_though_it_is_finalized_in_any_order(log: list[str]) -> None:
+    """What is in use at its own end is closed by its parent, which cannot be closed before."""
+    root = Object("root", log)
+    domain = Object("domain", log, root)
+    queue = Object("queue", log, domain)
+    domain.users.append(queue)
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        del domain, queue
+        gc.collect()
+    root.close()
+    assert log == ["queue", "domain", "root"]
