@@ -106,9 +106,11 @@ class Call(Generic[T]):
 
     def result(self) -> T:
         """Wait for the end of the call; return its result or raise its exception."""
+        __tracebackhide__ = True
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
-            pytest.fail(f"the call goes on: {sleeping.read_state(self.tid)}", pytrace=False)
+            state = sleeping.read_state(self.tid)
+            pytest.fail(f"the call goes on after {PATIENCE:g} s: {state}")
         self._seen = True
         if self._error is not None:
             raise self._error
