@@ -176,6 +176,7 @@ class VerifyWakeups:
                 item.user_properties.append((names.OWN_WAITS, case.verdict.matched))
             report.user_properties = list(item.user_properties)
         if complaints:
+            report.user_properties.append((names.WRONG, True))
             self._failed = True
             phases.fail(report, "wake-ups", complaints)
 

@@ -221,11 +221,14 @@ class Watched:
         self._own: int | None = None
         self._unwatched: dict[str, str] = {}
         self._partly: list[str] = []
+        self._wrong: list[str] = []
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a test's numbers from the report of its call."""
         for name, value in report.user_properties:
+            if name == names.WRONG and report.nodeid not in self._wrong:
+                self._wrong.append(report.nodeid)
             if name == names.PARTLY and report.nodeid not in self._partly:
                 self._partly.append(report.nodeid)
             if report.when == "call" and name == names.WAITS:
@@ -238,10 +241,11 @@ class Watched:
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        terminalreporter.write_line(
-            f"kfabric: the wake-ups of {self._waits} waits in {self._tests} tests were judged"
-        )
-        if self._own is not None:
+        judged = f"the wake-ups of {self._waits} waits in {self._tests} tests were "
+        wrong = f"found right; not in {', '.join(self._wrong)}"
+        terminalreporter.write_line(f"kfabric: {judged}{wrong if self._wrong else 'judged'}")
+        # A wait that was found wrong is not counted.
+        if self._own or (self._own == 0 and not self._wrong):
             terminalreporter.write_line(f"kfabric: {_own_waits(self._own)}")
         for test, reason in self._unwatched.items():
             terminalreporter.write_line(f"kfabric: not watched: {test}: {reason}")
