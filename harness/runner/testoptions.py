@@ -2,6 +2,7 @@
 """The command line of ``kfabric test``: its options, and the paths and options for pytest."""
 
 import argparse
+import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from kfabric.docs import results
 from kfabric.errors import UsageError, near
 from kfabric.runner import kcidb, shards
 from kfabric.terminal.arguments import Parser, whole
-from kfabric.vm import prepare, usermodule
+from kfabric.vm import prepare, usermodule, usertests
 from kfabric.vm.options import VMCORE_HELP, add_image_options, add_kernel_option
 
 TESTS = prepare.SOURCE / "tests"
@@ -36,6 +37,8 @@ _TAKE_A_VALUE = frozenset(
     "--rootdir --rsyncdir --show-capture --soak-hours --tb --timeout --timeout-method --tx "
     "--verbosity".split()
 )
+# How much of a word is the same in another one, if it was meant: one slip in a long word.
+_CLOSE = 0.85
 # The last letter of short options that take a separate value, such as -xk.
 _LETTERS = frozenset("ckmnoprW")
 
@@ -55,6 +58,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
     args, rest = parser.parse_known_args(list(argv))
     if not (args.vms or args.tx):
         parser.error("at least one guest is needed")
+    _require_no_slip(rest, [*parser.option_strings, usertests.VERIFY])
     paths, options = split([word for word in rest if word != "--"])
     if args.quick and (paths or args.matrix or args.module or args.modprobe):
         raise UsageError("--quick chooses the tests itself", "leave it out to name others")
@@ -141,9 +145,29 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
         elif _takes_a_value(before) and not word.partition("::")[0].endswith(".py"):
             options.append(word)
         else:
-            files = [path.stem for path in TESTS.glob("*/test_*.py")]
-            raise NoSuchTest(word, near(file_of(word).stem, files, f"not in {Path.cwd()}"))
+            raise NoSuchTest(word, near(file_of(word).stem, _beside(word), f"not in {Path.cwd()}"))
     return paths, options
+
+
+def _beside(path: str) -> list[str]:
+    """The test files in the directory of a path; in ours, if it names none that exists."""
+    directory = file_of(path).parent
+    if "/" in path and directory.is_dir():
+        return [file.stem for file in directory.glob("test_*.py")]
+    return [file.stem for file in TESTS.glob("*/test_*.py")]
+
+
+def _require_no_slip(words: Sequence[str], ours: Sequence[str]) -> None:
+    """Raise UsageError for an option like one of ours: pytest would refuse it after the builds.
+
+    Options after ``--`` are not looked at: the user's tests may define such a one.
+    """
+    for word in words[: words.index("--") if "--" in words else None]:
+        name = word.partition("=")[0]
+        if name.startswith("--") and name not in (*_TAKE_A_VALUE, *ours):
+            if found := difflib.get_close_matches(name, ours, 1, _CLOSE):
+                hint = f"did you mean {found[0]}? An option of your tests goes after --"
+                raise UsageError(f"unknown option {name}", hint)
 
 
 def _takes_a_value(option: str) -> bool:

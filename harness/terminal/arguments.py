@@ -52,6 +52,11 @@ class Parser(argparse.ArgumentParser):
             completion.answer(self)
         return super().parse_known_args(args, namespace)
 
+    @property
+    def option_strings(self) -> list[str]:
+        """All its options, as they are written."""
+        return list(self._option_string_actions)
+
     def error(self, message: str) -> NoReturn:
         line = " ".join(message.removeprefix("argument ").splitlines())
         self.exit(ExitStatus.USAGE, f"{self.prog}: {line} (see {self.prog} --help)\n")

@@ -130,9 +130,10 @@ def test_options_are_passed_on_to_pytest(monkeypatch) -> None:
     """Words that are no paths are options or their values."""
     _boot_nothing(monkeypatch)
     seen = _runs(monkeypatch)
-    assert testrun.main(["--vms", "2", str(GUEST), "-k", "lost", "-x"]) == 0
+    words = ["-k", "lost", "-x", "--verify-wakeups"]
+    assert testrun.main(["--vms", "2", str(GUEST), *words, "--", "--modules"]) == 0
     ((argv, _),) = seen
-    assert argv[-4:] == ["-k", "lost", "-x", str(GUEST)]
+    assert argv[-6:] == [*words, "--modules", str(GUEST)]
     assert argv[argv.index("--kfabric-vms") + 1] == "2"
 
 
