@@ -26,6 +26,7 @@ from kfabric.docs import results
 from kfabric.docs.results import Measurement
 from kfabric.errors import BuildError, ExitStatus
 from kfabric.terminal import tables
+from kfabric.terminal.arguments import relative
 from kfabric.vm import accel, kbuild, prepare
 from kfabric.vm.jobs import events
 from kfabric.vm.machine import Vm
@@ -126,7 +127,7 @@ def conclude(
     tables.show(Console(highlight=False), shown)
     if measured:
         measured.write(about["guest kernel"], results.markdown(shown))
-    print(f"left in {output}: report.json")
+    print(f"left in {relative(output)}: report.json")
     for fault in found:
         print(f"kfabric: {fault}", file=sys.stderr)
     return ExitStatus.TEST_FAILED if found else ExitStatus.OK

@@ -20,7 +20,7 @@ from kfabric.recording import HEAD, RECORDS
 from kfabric.report import PAGE, STACKS, TIMELINE, TRACE, Material, write
 from kfabric.report.export import report, write_json
 from kfabric.report.source import open_source
-from kfabric.terminal.arguments import results_directory
+from kfabric.terminal.arguments import relative, results_directory
 from kfabric.verdict.verdict import Outcome
 from kfabric.vm import prepare, source
 from kfabric.vm.jobs import events
@@ -184,7 +184,7 @@ def _finish(options: Run, judged: judge.Judged, limits: list[show.Limit]) -> int
     out = Console(highlight=False)
     show.tables(out, judged)
     show.limits(out, limits)
-    print(f"left in {options.output}: {', '.join(_LEFT)}")
+    print(f"left in {relative(options.output)}: {', '.join(_LEFT)}")
     show.verdict(out, judged)
     status = _STATUS[judged.verdict.outcome]
     if status is ExitStatus.OK and options.fault:

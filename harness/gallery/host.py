@@ -20,6 +20,7 @@ from kfabric.gallery.guest import MOCK
 from kfabric.recording import HEAD, RECORDS
 from kfabric.recording.records import from_guest
 from kfabric.report.export import report, write_json
+from kfabric.terminal.arguments import relative
 from kfabric.vm import prepare
 from kfabric.vm.jobs import ProgramFailed, events
 from kfabric.vm.machine import Vm
@@ -57,7 +58,7 @@ def run(
     show.complaints(console, judged)
     # Big; the parts of interest have been left on their own.
     shutil.rmtree(place / "out", ignore_errors=True)
-    print(f"left in {output}: a recording of each entry, for 'kfabric report'")
+    print(f"left in {relative(output)}: a recording of each entry, for 'kfabric report'")
     return check.status(judged)
 
 

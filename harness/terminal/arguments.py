@@ -123,6 +123,12 @@ def writable(path: Path) -> Path:
         raise UsageError(f"cannot write to {path}", error.strerror or str(error)) from None
 
 
+def relative(path: Path) -> Path:
+    """A path as a user writes it: from the current directory on if it lies below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def results_directory(given: Path | None, default: Path) -> Path:
     """The absolute path of a directory that has results and nothing else, made if it is missing.
 

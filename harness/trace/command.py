@@ -27,7 +27,7 @@ from kfabric import names, report
 from kfabric.errors import ExitStatus, UsageError
 from kfabric.guest import in_guest
 from kfabric.recording import HEAD, RECORDS
-from kfabric.terminal.arguments import Parser, not_negative, positive, writable
+from kfabric.terminal.arguments import Parser, not_negative, positive, relative, writable
 from kfabric.terminal.streams import Follower, Output, copy
 from kfabric.trace import table, watch
 from kfabric.trace.guest import LIVE
@@ -222,7 +222,7 @@ def _finish(new: Path, output: Path, status: int) -> int:
     names = sorted(path.name for path in new.iterdir() if path.name != LIVE)
     _move(new, output)
     times = f"{summary.seconds:.1f} s (loading took {summary.load_seconds:.1f} s)"
-    left = f"traced {times}; left in {output}: {', '.join(names)}"
+    left = f"traced {times}; left in {relative(output)}: {', '.join(names)}"
     lines = [*table.report(summary), left, *material.verdict.lines()]
     print(*lines, sep="\n", file=sys.stderr)
     return status or report.status(material)

@@ -15,6 +15,7 @@ import pytest
 from kfabric import cli, errors, names
 from kfabric.commands import setup
 from kfabric.errors import ExitStatus, KfabricError
+from kfabric.terminal.arguments import relative
 from kfabric.vm import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,3 +174,10 @@ def test_set_up_ends_with_a_line_unless_it_fails(
     monkeypatch.setattr(setup.subprocess, "run", lambda *_, **__: done)
     assert cli.main(["setup"]) == status
     assert capsys.readouterr().err == line
+
+
+def test_path_is_shown_as_its_user_writes_it(tmp_path, monkeypatch) -> None:
+    """From the current directory on, if it lies below."""
+    monkeypatch.chdir(tmp_path)
+    assert relative(tmp_path / "build/demo") == Path("build/demo")
+    assert relative(tmp_path.parent) == tmp_path.parent
