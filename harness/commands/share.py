@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Run a share of the long suites: mutants, the gallery, the fuzzer, commands of the documents.
+"""Run a share of the long suites: mutants, the gallery, the fuzzer.
 
 The last commit chooses the share. Mutants whose patch or tests it changes come first. What
 else is run rotates with the number of the commit, and the fuzzer's seed follows from its hash.
@@ -28,11 +28,6 @@ MUTANTS = 6
 ENTRIES = 6
 ROUNDS = 20_000
 CALLS = 100_000
-BLOCKS = 2
-
-DOCUMENTS = "tests/vm/test_document_commands.py::test_block"
-# The blocks of `make documents` that take part: those that were seen to pass.
-SEEN: tuple[str, ...] = ()
 
 _GIT_SECONDS = 60.0
 
@@ -135,12 +130,10 @@ def suites(commit: Commit, mutants: Iterable[Mutant]) -> list[list[str]]:
     chosen = [*first, *turn(others, commit.number, MUTANTS)]
     entries = turn(list(BY_NAME), commit.number, ENTRIES)
     kinds = turn(KINDS, commit.number, 1)
-    blocks = [f"{DOCUMENTS}[{name}]" for name in turn(SEEN, commit.number, BLOCKS)]
     return [
         ["mutants", *(mutant.name for mutant in chosen)],
         ["gallery", *entries, "--rounds", str(ROUNDS), "--healthy", *kinds],
         ["fuzz", "--calls", str(CALLS), "--seed", str(commit.seed)],
-        *([["test", "-m", "documents", *blocks]] if blocks else []),
     ]
 
 
