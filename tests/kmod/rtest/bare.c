@@ -3,13 +3,14 @@
  * Peers that answer no reads. RDMA CM says so for them when it connects; behind it
  * is no queue pair, for no data gets that far.
  */
+#include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/inet.h>
 #include <rdma/rdma_cm.h>
 
 #include "hostile.h"
 
-#define RT_BARE_QPN	0x7fffff	/* nobody's */
+#define RT_BARE_QPN	0x7fffff	/* nobody's, nor are those below it */
 #define RT_BARE_MS	2000	/* for RDMA CM to find an address or a route */
 
 /**
@@ -69,15 +70,21 @@ static struct sockaddr_in rt_bare_addr(const char *addr, u16 port)
 	};
 }
 
+/*
+ * Each connection has a number of its own. RDMA CM takes a request with the number of
+ * a connection whose end is still on its way for a stale one, and refuses it.
+ */
 static int rt_bare_open(struct rt_bare *bare, u8 reads, u8 asks)
 {
+	static atomic_t next = ATOMIC_INIT(RT_BARE_QPN);
+
 	*bare = (struct rt_bare) {
 		.param = {
 			.private_data = &rt_hello,
 			.private_data_len = sizeof(rt_hello),
 			.responder_resources = reads,
 			.initiator_depth = asks,
-			.qp_num = RT_BARE_QPN,
+			.qp_num = atomic_fetch_dec(&next),
 		},
 	};
 	init_completion(&bare->done);
