@@ -31,7 +31,7 @@ from kfabric.terminal.arguments import Parser, not_negative, positive, relative,
 from kfabric.terminal.streams import Follower, Output, copy
 from kfabric.trace import table, watch
 from kfabric.trace.guest import LIVE
-from kfabric.trace.scope import MODULES_LIMIT, Scope, add_scope_options, scope_of
+from kfabric.trace.scope import MODULES_LIMIT, Scope, add_scope_options, is_path, scope_of
 from kfabric.trace.summary import SUMMARY, Row, decode, decode_row
 from kfabric.vm import source
 
@@ -134,18 +134,21 @@ def _new_recording(output: Path) -> Iterator[Path]:
 
 
 def _take_directory(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Separate the directory of a module to build from the names of modules to trace."""
-    directories = [word for word in args.modules if "/" in word or word in (".", "..")]
-    args.modules = [word for word in args.modules if word not in directories]
-    args.module = Path(directories[0]) if directories else None
-    if len(directories) > 1:
-        parser.error("--module takes one directory")
+    """Separate the directory of a module to build from the names of modules to trace.
+
+    A word with a slash is a directory. Without one, so is any other word that can be built.
+    """
+    directories = [word for word in args.modules if is_path(word)]
     if directories and (args.here or in_guest()):
         parser.error("--module builds a directory's module only for a guest")
-    for name in args.modules:
-        if any((Path(name) / file).is_file() for file in ("Kbuild", "Makefile")):
-            line = f"kfabric: --module {name} is a module's name; for the directory: {name}/"
-            print(line, file=sys.stderr)
+    if not (directories or args.here or in_guest()):
+        from kfabric.vm.userbuild import can_build
+
+        directories = [word for word in args.modules if can_build(Path(word))]
+    if len(directories) > 1:
+        parser.error(f"--module takes one directory, not {' and '.join(directories)}")
+    args.modules = [word for word in args.modules if word not in directories]
+    args.module = Path(directories[0]) if directories else None
 
 
 def _of_built(scope: Scope, env: Mapping[str, str]) -> Scope:

@@ -66,8 +66,8 @@ class Scope:
 def add_scope_options(parser: argparse.ArgumentParser, directories: bool = False) -> None:
     """Add the options of a scope; ``directories``: a module may be that of a directory."""
     words = "wait queues that this module sleeps on or wakes; may be given several times"
-    words += "; that of DIR, with a slash, is built and loaded" if directories else ""
-    metavar = "M|DIR/" if directories else "M"
+    words += "; that of DIR, which has a Kbuild, is built and loaded" if directories else ""
+    metavar = "M|DIR" if directories else "M"
     parser.add_argument(
         "--module",
         type=_module,
@@ -101,7 +101,12 @@ def _name(text: str) -> str:
 
 def _module(text: str) -> str:
     """A type: the name of a module, or a directory."""
-    return text if "/" in text or text in (".", "..") else _name(text)
+    return text if is_path(text) else _name(text)
+
+
+def is_path(text: str) -> bool:
+    """Is it a directory and no name, whether it exists or not?"""
+    return "/" in text or text in (".", "..")
 
 
 def scope_of(args: argparse.Namespace) -> Scope:

@@ -36,13 +36,19 @@ class UserModuleError(KfabricError, status=ExitStatus.USAGE, label="wrong usage"
     """There is no such module to test, or not with these options."""
 
 
+def can_build(directory: Path) -> bool:
+    """Whether kbuild finds something to read in a directory."""
+    return any((directory / name).is_file() for name in FILES)
+
+
 def check(directory: Path) -> None:
     """Raise UserModuleError if nothing can be built in a directory."""
     if not directory.is_dir():
         raise UserModuleError(
-            f"{directory} is no directory", "--module takes that of a module's Kbuild"
+            f"{directory} is no directory",
+            "--module takes that of a module's Kbuild, --modprobe the name of a module",
         )
-    if not any((directory / name).is_file() for name in FILES):
+    if not can_build(directory):
         raise UserModuleError(
             f"{directory} has no Kbuild and no Makefile", "see docs/own-module.md"
         )

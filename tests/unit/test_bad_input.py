@@ -91,6 +91,7 @@ TRACE: list[Case] = [
     (["--no-stacks", "--user-stacks"], USAGE, "--no-stacks and --user-stacks exclude each other"),
     (["--module", "a b"], USAGE, "--module: 'a b' is no name of a module or a function"),
     (["--module", "../nowhere"], USAGE, "nowhere is no directory"),
+    (["--module=./a", "--module=./b"], USAGE, "--module takes one directory, not ./a and ./b"),
     (["--module", ""], USAGE, "--module: '' is no name"),
     (["--event", "f()"], USAGE, "--event: 'f()' is no name of a module or a function"),
     (["--take", "*p"], USAGE, "--take: '*p' is no name"),

@@ -155,16 +155,42 @@ def test_directories_that_cannot_be_built_are_refused(words: tuple[str, ...]) ->
     assert caught.value.code == 2
 
 
-def test_name_that_is_also_a_directory_is_a_name_with_a_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The source of an in-tree module may lie in the current directory."""
-    (tmp_path / "nfs").mkdir()
-    (tmp_path / "nfs/Makefile").touch()
+@pytest.fixture
+def in_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current directory has two that can be built, and one that cannot."""
+    for name in ("nfs/Makefile", "my_mod/Kbuild", "docs/page.md"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
-    args = command._parse(("--module=nfs", "--", "true"))
-    assert (args.module, args.modules) == (None, ["nfs"])
-    assert "for the directory: nfs/" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("in_tree")
+@pytest.mark.parametrize(
+    ("words", "directory", "modules"),
+    [
+        (("--module=nfs", "--", "true"), "nfs", []),
+        (("--module=my_mod", "--module=ext4", "--", "true"), "my_mod", ["ext4"]),
+        (("--module=docs", "--", "true"), None, ["docs"]),
+        (("--module=./my_mod", "--module=my_mod", "--", "true"), "my_mod", ["my_mod"]),
+        (("--here", "--module=nfs"), None, ["nfs"]),
+    ],
+    ids=["directory", "beside a name", "no Kbuild", "its name", "nothing is built here"],
+)
+def test_module_that_can_be_built_here_is_a_directory_without_a_slash(
+    words: tuple[str, ...], directory: str | None, modules: list[str]
+) -> None:
+    """As for every other command with --module; a directory with a slash leaves names alone."""
+    args = command._parse(words)
+    assert args.module == (Path(directory) if directory else None)
+    assert args.modules == modules
+
+
+@pytest.mark.usefixtures("in_tree")
+def test_two_directories_without_a_slash_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both may have been meant as the names of modules."""
+    with pytest.raises(SystemExit):
+        command._parse(("--module=nfs", "--module=my_mod", "--", "true"))
+    assert "--module takes one directory, not nfs and my_mod" in capsys.readouterr().err
 
 
 def test_built_modules_are_traced_if_nothing_else_is_chosen(tmp_path: Path) -> None:

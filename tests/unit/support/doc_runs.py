@@ -88,7 +88,7 @@ RUNS: Mapping[str, Run] = {
     ),
     rf"{_KF} top --module examples/pingpong_ulp .*": Run(VM, text="wait set"),
     rf"{_KF} trace --module 9pnet -- find .*": Run(VM, text="p9_client_rpc [9pnet]"),
-    rf"{_KF} trace --module ./my_mod .*": Run(VM, text="my_mod_readers [my_mod]", first=(NEW_MOD,)),
+    rf"{_KF} trace --module my_mod .*": Run(VM, text="my_mod_readers [my_mod]", first=(NEW_MOD,)),
     rf"{_KF} run .*patience_ms.*": Run(VM, 3, "\nWAKE NOT HANDED ON: "),
     r"make (check|docs|wheels|test-all|test-wire)": Run(CI),
     # Minutes.
