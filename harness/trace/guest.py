@@ -22,6 +22,7 @@ from typing import Any
 
 from kfabric.errors import ExitStatus
 from kfabric.probes.loader import ProbeError
+from kfabric.terminal.slow import Slow
 from kfabric.trace.scope import add_scope_options, scope_of
 from kfabric.trace.tracer import Tracer
 
@@ -114,13 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     live = Live(args.output / LIVE)
     try:
-        with Tracer(
-            scope_of(args),
-            args.output,
-            ring_mib=args.ring,
-            max_queues=args.queues,
-            compiling=(lambda: None) if args.quiet else _say_that_it_compiles,
-        ) as tracer:
+        with _load(args) as tracer:
             return _trace(tracer, live, args)
     except ProbeError as error:
         live.write(failed=str(error))
@@ -128,9 +123,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitStatus.NOT_VERIFIED
 
 
-def _say_that_it_compiles() -> None:
-    line = "kfabric: probes: compiling; this takes long, but only once for each kernel"
-    print(line, file=sys.stderr, flush=True)
+def _load(args: argparse.Namespace) -> Tracer:
+    """Load the tracer; a line shows that it is compiled, or that it takes long."""
+
+    def show(line: str) -> None:
+        if not args.quiet:
+            print(f"kfabric: {line}", file=sys.stderr, flush=True)
+
+    def compiling() -> None:
+        slow.cancel()
+        show("probes: compiling; this takes long, but only once for each kernel")
+
+    with Slow("the tracer is loading", show) as slow:
+        return Tracer(
+            scope_of(args),
+            args.output,
+            ring_mib=args.ring,
+            max_queues=args.queues,
+            compiling=compiling,
+        )
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kfabric.errors import GuestError
 from kfabric.terminal.arguments import whole
+from kfabric.terminal.slow import Slow
 from kfabric.vm import layer, prepare, usermodule, versions, workdir
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Extras, Variant, VmSpec
@@ -141,11 +142,17 @@ def guest(args: argparse.Namespace, name: str) -> tuple[Vm, UserModule | None]:
 
 @contextlib.contextmanager
 def disposable(vm: Vm, tested: UserModule | None = None) -> Iterator[Vm]:
-    """A running guest with its module loaded; its directory is kept only if the guest failed."""
+    """A running guest with its module loaded; its directory is kept only if the guest failed.
+
+    A line shows a boot, or a module's load, that takes long.
+    """
     try:
-        with vm:
+        with contextlib.ExitStack() as stack:
+            with Slow("booting a guest", prepare.say):
+                stack.enter_context(vm)
             if tested:
-                usermodule.load(vm, tested)
+                with Slow(f"loading {tested}", prepare.say):
+                    usermodule.load(vm, tested)
             yield vm
     except GuestError:
         prepare.say(f"console and more: {vm.directory}")

@@ -20,6 +20,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 from rich.live import Live
+from slow_steps import impatient
 
 from kfabric import names
 from kfabric.errors import SetupError, UsageError
@@ -135,6 +136,27 @@ def test_line_about_the_compiler_is_shown_unless_the_user_wants_none(
     assert (
         capsys.readouterr().err == f"{'' if quiet else line}kfabric: not traced: it does not load\n"
     )
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_tracer_that_loads_slowly_is_shown_unless_the_user_wants_no_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    quiet: bool,
+) -> None:
+    """A guest on a busy host takes half a minute, although nothing is compiled."""
+
+    def load(*_: object, **__: object) -> None:
+        assert shown()
+        raise guest.ProbeError("it does not load")
+
+    shown = impatient(monkeypatch, guest)
+    monkeypatch.setattr(guest, "Tracer", load)
+    monkeypatch.setattr(guest.signal, "pthread_sigmask", lambda *_: None)
+    guest.main([f"--output={tmp_path}", *["--quiet"] * quiet])
+    line = "" if quiet else "kfabric: the tracer is loading\n"
+    assert capsys.readouterr().err == f"{line}kfabric: not traced: it does not load\n"
 
 
 @pytest.mark.parametrize("word", ["./my_mod", "my_mod/", "."])
