@@ -119,5 +119,6 @@ def limits(console: Console, rows: Sequence[Limit]) -> None:
     table = framed("limits of the demo itself", ("what", "measured", "at most"))
     for row in rows:
         measured, limit = f"{row.measured:.1f} {row.unit}", f"{row.limit:g} {row.unit}"
-        table.add_row(row.what, measured, limit, style="" if row.kept else "red")
+        mark, style = ("", "") if row.kept else (", exceeded", "red")
+        table.add_row(row.what, measured, limit + mark, style=style)
     show(console, table)

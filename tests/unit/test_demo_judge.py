@@ -281,3 +281,14 @@ def test_files_are_left_and_old_ones_removed(tmp_path: Path) -> None:
     assert load(tmp_path).names == judged.rules.names
     told.clean()
     assert list(tmp_path.iterdir()) == [tmp_path / MARK]
+
+
+def test_limit_that_is_exceeded_is_marked_in_words() -> None:
+    """A pipe shows no colour."""
+    console = Console(file=io.StringIO(), width=80)
+    limits = [show.Limit("first", 10.0, 10.0, "s"), show.Limit("second", 10.1, 10.0, "s")]
+    show.limits(console, limits)
+    assert isinstance(console.file, io.StringIO)
+    first, second = (line for line in console.file.getvalue().splitlines() if " s " in line)
+    assert "10.0 s" in first and "exceeded" not in first
+    assert second.endswith("10 s, exceeded")
