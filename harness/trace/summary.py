@@ -7,7 +7,7 @@ It is made from the kernel part's counts, since there may be millions of records
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ _SUMMED = "waits slept wakes calls found spurious timeouts interrupted queues".s
 class Row:
     """One queue, or several of one name.
 
-    ``waits``: finished ones; ``slept``: those that were off their CPU; ``calls``: wake
+    ``waits``: while the trace runs those that have ended, in the summary also the open ones;
+    ``slept``: those of them that were off their CPU; ``calls``: wake
     calls, of which ``found`` found a sleeper; ``wakes``: threads woken by them;
     ``spurious``: woken, and asleep again in the same wait; ``timeouts`` and
     ``interrupted``: ended by their timer, by a signal; ``deepest``: most at once.
@@ -57,6 +58,11 @@ class Row:
     def percentile(self, share: float) -> int:
         """An upper bound of this share of the latencies, in nanoseconds; 0 without any."""
         return percentile(self.latency, share)
+
+    def with_open(self, waits: Sequence[Any]) -> Row:
+        """The row with the waits of its queue that have not ended, which have ``sleeps``."""
+        slept = sum(bool(wait.sleeps) for wait in waits)
+        return replace(self, waits=self.waits + len(waits), slept=self.slept + slept)
 
     def plus(self, other: Row) -> Row:
         """The sum of both rows, with the name of this one."""

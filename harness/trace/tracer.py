@@ -296,7 +296,10 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._file.close()
         self._read_symbols(_MODULES.read_text(encoding="ascii"))
         self._names.forget()
-        rows = self._rows(queues)
+        waiting: dict[int, list[Any]] = {}
+        for wait in pending:
+            waiting.setdefault(wait.r.queue, []).append(wait.r)
+        rows = [row.with_open(waiting.get(row.number, [])) for row in self._rows(queues)]
         names = self._queue_names(queues)
         threads = {
             tid.value: comm.text.decode(errors="replace")
@@ -322,7 +325,7 @@ class Tracer(AbstractContextManager["Tracer"]):
             missing=self._never_found(),
             late=self._marks.delays(),
         )
-        self._leave(summary, rows, names, threads, pending, asleep, t_stop)
+        self._leave(summary, rows, names, threads, waiting, asleep, t_stop)
         return summary
 
     def _pending_works(self) -> list[Any]:
@@ -389,13 +392,10 @@ class Tracer(AbstractContextManager["Tracer"]):
         rows: list[Row],
         names: dict[int, str],
         threads: dict[int, str],
-        pending: list[Any],
+        waiting: dict[int, list[Any]],
         asleep: dict[int, tuple[str, ...]],
         t_stop: int,
     ) -> None:
-        waiting: dict[int, list[Any]] = {}
-        for wait in pending:
-            waiting.setdefault(wait.r.queue, []).append(wait.r)
         head = {
             "t_stop": t_stop,
             "losses": summary.losses,

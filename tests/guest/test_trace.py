@@ -324,6 +324,17 @@ def test_completions_are_counted_exactly(tree: Traced) -> None:
     }
 
 
+def test_wait_that_nobody_ends_is_counted(tree: Traced) -> None:
+    """The table's row has it, although the kernel part counts a wait at its end."""
+    pid = tree.told["sleeper"]["pid0"]
+    (stuck,) = [wait for wait in tree.summary.stuck if wait.tid == pid]
+    (row,) = [row for row in tree.summary.rows if row.number == stuck.queue]
+    # An earlier pipe may have had the same memory.
+    waits = tree.ledger.queues[stuck.queue].waits
+    assert any(not wait.finished for wait in waits)
+    assert (row.waits, row.slept) == (len(waits), sum(wait.slept for wait in waits))
+
+
 def test_wait_that_nobody_ends_is_told_with_its_stack(tree: Traced) -> None:
     """Who sleeps at the end is named, with queue, age and stack."""
     pid = tree.told["sleeper"]["pid0"]

@@ -66,6 +66,13 @@ def test_queues_of_one_name_are_one_row() -> None:
     assert row.latency[0] == 1 and row.latency[16] == 96
 
 
+def test_waits_that_have_not_ended_are_waits() -> None:
+    """The kernel part counts a wait at its end; a thread that still sleeps has waited, too."""
+    open_waits = [WaitRecord(7, 1, 812, sleeps=2), WaitRecord(7, 1, 813)]
+    row = Row("a queue", 7, waits=3, slept=1, deepest=2).with_open(open_waits)
+    assert (row.waits, row.slept, row.deepest) == (5, 2, 2)
+
+
 def test_busiest_comes_first() -> None:
     """In any order of the rows."""
     assert [row.name for row in by_name([QUIET, READERS])] == [READERS.name, QUIET.name]
