@@ -59,7 +59,7 @@ def not_judged(queue: Queue, wait: Wait) -> str:
 def _end(index: QueueIndex, wait: Wait) -> int:
     """When the sleep of a wait ended. A signal ends it a little before its thread leaves."""
     rec = wait.record
-    if rec.ret == -EINTR and rec.t_foreign:
+    if wait.signalled:
         return rec.t_foreign
     return rec.t_end or index.ledger.t_stop
 

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from errno import EINTR
 from functools import reduce
 
 from kfabric.recording.records import (
@@ -86,6 +87,11 @@ class Wait:
     def timed_out(self) -> bool:
         """Did the call return because its deadline had passed?"""
         return self.finished and self.record.ret in TIMED_OUT
+
+    @property
+    def signalled(self) -> bool:
+        """Did a signal wake the thread, so that the call returned?"""
+        return self.record.ret == -EINTR and bool(self.record.t_foreign)
 
     @property
     def unaided(self) -> bool:

@@ -311,8 +311,11 @@ def _how_long(analysis: Analysis, sleep: Sleep) -> str:
         return f"has been asleep for {slept} and was never woken,"
     if sleep.how is End.WAKE:
         return f"slept {slept}"
-    if rec.t_foreign <= sleep.begin or rec.foreign_context != Context.PROCESS:
-        # Only a timer wakes from an interrupt.
-        return f"slept {slept}, until its timeout,"
+    in_process = rec.t_foreign > sleep.begin and rec.foreign_context == Context.PROCESS
     by = analysis.ledger.thread_name(rec.foreign_tid)
-    return f"slept {slept}, until {by} woke it past its queue,"
+    if sleep.wait.signalled:
+        return f"slept {slept}, until a signal{f' sent by {by}' if in_process else ''} woke it,"
+    if in_process:
+        return f"slept {slept}, until {by} woke it past its queue,"
+    # Only a timer wakes from an interrupt.
+    return f"slept {slept}, until its timeout,"

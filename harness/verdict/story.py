@@ -113,7 +113,8 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
             yield wake.t_running, f"{who} is on a CPU"
     if rec.foreign:
         by = analysis.waker(rec.foreign_tid, rec.foreign_context)
-        yield rec.t_foreign, f"{who} is woken past its queue by {by}"
+        how = "by a signal, sent by" if wait.signalled else "past its queue by"
+        yield rec.t_foreign, f"{who} is woken {how} {by}"
     if wait.finished:
         ready = "something is ready" if rec.ready else "nothing is ready"
         yield rec.t_end, f"{who} returns {rec.ret}; {ready}"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from errno import EINTR
+
 from queue_scenes import (
     OTHER,
     TIMEOUT,
@@ -497,3 +499,37 @@ def test_woken_waiter_that_wakes_the_next_hands_it_on() -> None:
     scene.wait(51, WAITER_2, slept=61, wakes=(141,), end=144)
     scene.take(145, WAITER_2)
     silent(scene)
+
+
+def signalled(context: Context) -> Scene:
+    """A waiter sleeps beside an item until a signal ends its wait."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    fields: dict[str, int] = {"ret": -EINTR, "foreign_tid": WAKER_2, "foreign_context": context}
+    change_wait(scene.records, -1, **fields)
+    scene.publish(100)
+    return scene
+
+
+def test_signal_that_ends_a_lost_wait_is_named_as_one() -> None:
+    """Its sender is no waker: it knows nothing of the queue."""
+    scene = signalled(Context.PROCESS)
+    found = only(scene, Kind.LOST, WAITER, WAKER)
+    assert ", until a signal sent by thread waker-2/22 woke it, although" in found.text
+    told = story(scene.ledger(), found)
+    assert "is woken by a signal, sent by thread waker-2/22 in process context" in told
+    assert "past its queue" not in found.text + told
+
+
+def test_signal_of_a_timer_has_no_sender() -> None:
+    """As that of setitimer(); the interrupted thread is unrelated. It is no timeout either."""
+    found = only(signalled(Context.HARDIRQ), Kind.LOST, WAITER, WAKER)
+    assert ", until a signal woke it, although" in found.text
+
+
+def test_thread_that_wakes_a_sleeper_directly_is_named() -> None:
+    """As kthread_stop() does, past the queue and without a signal."""
+    scene = signalled(Context.PROCESS)
+    change_wait(scene.records, 0, ret=0)
+    found = only(scene, Kind.LOST, WAITER, WAKER)
+    assert ", until thread waker-2/22 woke it past its queue, although" in found.text
