@@ -23,6 +23,7 @@ from kfabric.runner.matrix import Column
 from kfabric.runner.testoptions import TESTS, file_of
 from kfabric.terminal import tables
 from kfabric.terminal.arguments import results_directory
+from kfabric.trace import spelling
 from kfabric.vm import (
     bytecode,
     kbuild,
@@ -261,7 +262,9 @@ class Runs:
         image = _prepare(kernel, not self._tested or any(map(_is_of_checkout, part.paths)))
         self.releases.append(image.release)
         if self._tested:
-            usermodule.build(image, Variant.TEST, self._tested, prepare.say)
+            built = usermodule.build(image, Variant.TEST, self._tested, prepare.say)
+            if self._tested.directory and built and usertests.VERIFY in self._options:
+                spelling.check_file(self._tested.directory, built)
         if part.name == "guest":
             precompile(image, [path for path in part.paths if not self._is_theirs(path)])
         argv = fit(part, image.version).argv(self._options, kernel, image.release)

@@ -69,6 +69,7 @@ def main(argv: Sequence[str]) -> int:
         args.kernel_modules += [f"{name}?" for name in args.modules]
         vm, tested = guest(args, "trace")
         scope = _of_built(scope, vm.spec.env)
+        _check_spelling(scope, vm.spec.env)
         with disposable(vm, tested):
             place = vm.out / "trace"
             words = _argv(args, scope, place, vm.here)
@@ -162,6 +163,14 @@ def _of_built(scope: Scope, env: Mapping[str, str]) -> Scope:
         what = f"{len(built)} modules were built, and a trace has room for {MODULES_LIMIT}"
         raise userbuild.UserModuleError(what, f"add --module NAME: {', '.join(built)}")
     return replace(scope, modules=built)
+
+
+def _check_spelling(scope: Scope, env: Mapping[str, str]) -> None:
+    """Look for the marked functions in the modules that were built for a guest, if any."""
+    if names.MODULE_DIR in env and (scope.publish or scope.take):
+        from kfabric.trace import spelling
+
+        spelling.check(scope, Path(env[names.MODULE_DIR]))
 
 
 def _argv(args: argparse.Namespace, scope: Scope, output: Path, cwd: str = "") -> list[str]:
