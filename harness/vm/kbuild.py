@@ -68,18 +68,19 @@ def ensure(source: Path, image: Image, variant: Variant, log: Log, *, others: bo
     target = directory(source, image.builds, variant)
     every = trees(source)
     wanted = partial(key, source, kernel_key(image), variant)
-    built = f"{image.release} ({variant.value})"
+    hooks = "with" if variant is Variant.TEST else "without"
+    built = f"for {image.release}, {hooks} test hooks"
     with building_if_stale(target, partial(wanted, every[:1]), _CORE_STAMP) as stale:
         if stale:
             # The others are linked with its exports, and removed with it.
             (target / _STAMP).unlink(missing_ok=True)
-            log(f"modules: building for {built}")
+            log(f"modules: building kfabric's {built}")
             _build(source, target, image, variant, every[:1], log)
     if not others or len(every) == 1:
         return target
     with building_if_stale(target, partial(wanted, every)) as stale:
         if stale:
-            log(f"modules of examples and tests: building for {built}")
+            log(f"modules of examples and tests: building {built}")
             _build(source, target, image, variant, every[1:], log)
     return target
 

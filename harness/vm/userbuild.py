@@ -78,7 +78,7 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
     wanted = partial(key, source, kbuild.kernel_key(image), variant, tree)
     with kbuild.building_if_stale(target, wanted) as stale:
         if stale:
-            log(f"modules of {tree}: building for {image.release} ({variant.value})")
+            log(f"modules of {tree}: building for {image.release}")
             headers = supply.of(source, image.version, log).headers(image.release)
             _build(source, target, headers, variant, tree)
     return target

@@ -61,9 +61,17 @@ def build(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     def run(script: str) -> Path:
         argv = ["sh", "-euc", f'cd "$0"; {script}']
         monkeypatch.setattr(userbuild, "make_argv", lambda headers, copy, *_: [*argv, str(copy)])
-        return userbuild.ensure(checkout, image, Variant.TEST, tree, lambda line: None)
+        return userbuild.ensure(checkout, image, Variant.TEST, tree, print)
 
     return run
+
+
+def test_line_about_the_build_names_the_directory_and_the_kernel(
+    build: Callable[[str], Path], tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not the variant of kfabric's own modules, which a stranger does not know."""
+    build("echo mine.o >modules.order; touch mine.ko")
+    assert capsys.readouterr().out == f"modules of {tree}: building for 6.1\n"
 
 
 def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
