@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Exit statuses and exceptions of the harness.
+"""Exit statuses and exceptions of the harness, and words for their lines.
 
 Every way in which a run can end has its own number, so that a broken machine and a failed
 test are never confused.
@@ -137,6 +137,11 @@ def report(error: KfabricError) -> int:
         print(error.console.rstrip(), file=sys.stderr)
     print(f"kfabric: {error.line()}", file=sys.stderr)
     return error.status
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: ``1 test``, ``2 tests``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def near(name: str, names: Iterable[str], otherwise: str = "") -> str:

@@ -19,7 +19,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kfabric.errors import KfabricError, SetupError, UsageError, near
+from kfabric.errors import KfabricError, SetupError, UsageError, counted, near
 
 DIRECTORY = Path("tests/mutants")
 TESTS = "tests/guest"
@@ -191,7 +191,9 @@ def judge(
     if len(skipped) == len(reports):
         test, why = str(skipped[0]["test"]), _last_line(str(skipped[0]["text"]))
         return Outcome(mutant, Verdict.BROKEN, test, f"skipped: {why}", seconds)
-    return Outcome(mutant, Verdict.SURVIVED, why=f"{len(reports)} tests passed", seconds=seconds)
+    return Outcome(
+        mutant, Verdict.SURVIVED, why=f"{counted(len(reports), 'test')} passed", seconds=seconds
+    )
 
 
 def _last_line(text: str) -> str:

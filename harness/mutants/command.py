@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kfabric.docs import results
-from kfabric.errors import ExitStatus
+from kfabric.errors import ExitStatus, counted
 from kfabric.mutants import catalogue
 from kfabric.mutants.build import Builder
 from kfabric.mutants.catalogue import Mutant, Outcome, Verdict
@@ -174,6 +174,6 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> Text:
     good = counts[Verdict.KILLED] == len(outcomes)
     minutes, rest = divmod(round(seconds), 60)
     return Text(
-        f"{len(outcomes)} mutants: {', '.join(words)} ({minutes} min {rest} s)",
+        f"{counted(len(outcomes), 'mutant')}: {', '.join(words)} ({minutes} min {rest} s)",
         "bold green" if good else "bold red",
     )

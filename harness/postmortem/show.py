@@ -4,6 +4,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kfabric.errors import counted
+
 STATES = {"R": "runs", "S": "sleeps", "D": "sleeps, deaf to signals", "I": "idle"}
 NOTHING = "no queue of kfabric's, and no other thread in the modules"
 
@@ -84,7 +86,7 @@ class Queue:
         names = f" ({', '.join(self.readable)})" if self.readable else ""
         ready = f"{self.ready} ready{names}" if self.ready else "nothing ready"
         line = f"{self.kind} {self.id}: {waiting}, {ready}"
-        line += f", {self.publications} publication{'s' if self.publications != 1 else ''}"
+        line += f", {counted(self.publications, 'publication')}"
         return f"{line}, {self.foreign} entries of others" if self.foreign else line
 
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kfabric.errors import ExitStatus, KfabricError
+from kfabric.errors import ExitStatus, KfabricError, counted
 from kfabric.guest import worker
 from kfabric.names import SUSPECTS
 from kfabric.runner import far, junit
@@ -116,7 +116,7 @@ class Controller:
 
     def _guests(self) -> str:
         version = versions.load(prepare.SOURCE).find()
-        return f"{len(self._pool.slots)} guest(s) of {VmSpec().on(version).memory_mib} MiB"
+        return f"{counted(len(self._pool.slots), 'guest')} of {VmSpec().on(version).memory_mib} MiB"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None]:
@@ -291,11 +291,11 @@ class Controller:
         # After an interrupt or -x, tests are missing on purpose.
         if missing and (self._fatal or not self._given_up):
             crashes = sum(not ending.retired for ending in self._crashes.values())
-            why = self._fatal.line() if self._fatal else f"{crashes} guests had crashed"
+            why = self._fatal.line() if self._fatal else f"{counted(crashes, 'guest')} had crashed"
             names = missing[:LISTED] + ["…"] * (len(missing) > LISTED)
             console = [self._fatal.console] if self._fatal else []
             text = "\n".join([f"{why}; what did not run:", *names, *console])
-            found.append(Trouble(WHOLE, f"{len(missing)} tests did not run", text))
+            found.append(Trouble(WHOLE, f"{counted(len(missing), 'test')} did not run", text))
         elif self._fatal:
             found.append(Trouble(WHOLE, self._fatal.line(), self._fatal.console))
         return found

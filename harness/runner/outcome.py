@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kfabric import names
-from kfabric.errors import ExitStatus
+from kfabric.errors import ExitStatus, counted
 
 GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 """Statuses that a problem outside of the tests may replace."""
@@ -180,7 +180,8 @@ class Outcome:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.nothing_ran:
             terminalreporter.write_line(
-                f"kfabric: all {self._skipped} tests were skipped: nothing was tested", red=True
+                f"kfabric: nothing was tested: {counted(self._skipped, 'test')} skipped, none run",
+                red=True,
             )
 
 
@@ -241,7 +242,8 @@ class Watched:
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        judged = f"the wake-ups of {self._waits} waits in {self._tests} tests were "
+        waits, tests = counted(self._waits, "wait"), counted(self._tests, "test")
+        judged = f"the wake-ups of {waits} in {tests} were "
         wrong = f"found right; not in {', '.join(self._wrong)}"
         terminalreporter.write_line(f"kfabric: {judged}{wrong if self._wrong else 'judged'}")
         # A wait that was found wrong is not counted.
@@ -252,14 +254,15 @@ class Watched:
         if self._partly:
             terminalreporter.write_line(
                 f"kfabric: not watched from where they unload the module: "
-                f"{len(self._partly)} tests: {', '.join(self._partly)}"
+                f"{counted(len(self._partly), 'test')}: {', '.join(self._partly)}"
             )
 
 
 def _own_waits(count: int) -> str:
     """How many waits on the user's own queues were judged."""
     if count:
-        return f"{count} of these waits were on the queues of wakeups.toml"
+        verb = "was" if count == 1 else "were"
+        return f"{count} of these waits {verb} on the queues of wakeups.toml"
     return (
         "no wait on the queues of wakeups.toml was judged: no test called its functions, "
         "or no thread waited there meanwhile"
@@ -304,8 +307,9 @@ class Soaked:
 
     def line(self) -> str:
         return (
-            f"soak: {self._minutes()} min, {self._rounds} rounds: {self._messages} messages, "
-            f"{self._waits} waits judged, {self._faults.total()} faults ({_listed(self._faults)}), "
+            f"soak: {self._minutes()} min, {counted(self._rounds, 'round')}: "
+            f"{self._messages} messages, {self._waits} waits judged, "
+            f"{self._faults.total()} faults ({_listed(self._faults)}), "
             f"errors reported: {_listed(self._errors)}; findings: {self._found}"
         )
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kfabric.docs.markdown import row
-from kfabric.errors import ExitStatus
+from kfabric.errors import ExitStatus, counted
 from kfabric.runner import junit, load, matrix
 from kfabric.terminal import tables
 from kfabric.vm import prepare
@@ -125,7 +125,7 @@ class Rounds:
             shown.add_row(*(cells[head] for head in heads))
         tables.show(Console(), shown)
         failed = len(self.rows) - self._passed
-        prepare.say(f"{len(self.rows)} round(s): {self._passed} passed, {failed} failed")
+        prepare.say(f"{counted(len(self.rows), 'round')}: {self._passed} passed, {failed} failed")
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = [row(self.rows[0]), row(["---"] * len(self.rows[0]))]
         self.table.write_text("".join([*lines, *(row(cells.values()) for cells in self.rows)]))

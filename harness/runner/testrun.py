@@ -17,7 +17,7 @@ from rich.console import Console
 
 from kfabric import names, root
 from kfabric.docs import results
-from kfabric.errors import ExitStatus, KfabricError, needs_checkout, report
+from kfabric.errors import ExitStatus, KfabricError, counted, needs_checkout, report
 from kfabric.runner import junit, matrix, rounds, shards, testoptions
 from kfabric.runner.matrix import Column
 from kfabric.runner.testoptions import TESTS, file_of
@@ -288,7 +288,7 @@ def fit(part: Part, version: Version) -> Part:
     if number >= part.guests:
         return part
     prepare.say(
-        f"{number} guest(s) at a time, not {part.guests}: each needs {each} MiB "
+        f"{counted(number, 'guest')} at a time, not {part.guests}: each needs {each} MiB "
         f"and {memory.QEMU_MIB} for QEMU, and the host has {available} MiB available"
     )
     return replace(part, guests=number)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kfabric.errors import counted
 from kfabric.top.objects import ObjectCounts, order
 from kfabric.trace.summary import percentile
 from kfabric.trace.table import aligned, bars, drawn, duration
@@ -103,14 +104,15 @@ def plain(history: History) -> Iterator[str]:
     shown = waited_on(history.all)
     yield from aligned([HEADS, *(cells(one, 0.0) for one in shown)], _NUMBERS)
     if quiet := len(history.all) - len(shown):
-        yield f"besides: {quiet} objects without waiters"
+        yield f"besides: {counted(quiet, 'object')} without waiters"
 
 
 def live(history: History, seconds: float, rows: int) -> Table:
     """The table while the command runs."""
     shown = waited_on(history.now)
-    asleep = sum(one.number("asleep") for one in shown)
-    title = f"kfabric top: {seconds:.0f} s, {len(history.now)} objects, {asleep} threads asleep"
+    asleep = counted(sum(one.number("asleep") for one in shown), "thread")
+    objects = counted(len(history.now), "object")
+    title = f"kfabric top: {seconds:.0f} s, {objects}, {asleep} asleep"
     table = drawn(title, HEADS, _NUMBERS)
     for one in shown[:rows]:
         table.add_row(*cells(one, history.rate(one)))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from kfabric.errors import counted
 from kfabric.guest import modules
 from kfabric.guest.evidence import Case, add_stacks
 from kfabric.guest.verify import clock_stopped
@@ -340,7 +341,8 @@ class ModuleBlock(Block):
         if facts.waits and not facts.marks and not case.verdict.doubts:
             scope = self._watch.what.scope
             names = ", ".join((*scope.publish, *scope.take))
-            what = f"none of {names} was called: nothing says what {facts.waits} waits waited for"
+            waits = counted(facts.waits, "wait")
+            what = f"none of {names} was called: nothing says what {waits} waited for"
             return case.doubted(what)
         return case
 

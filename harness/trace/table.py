@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kfabric.errors import counted
 from kfabric.trace.summary import Row, Stuck, Summary, by_name
 
 if TYPE_CHECKING:
@@ -91,20 +92,20 @@ def plain(rows: Iterable[Row]) -> Iterator[str]:
     slept, quiet = slept_on(rows)
     yield from aligned([HEADS, *(cells(row) for row in slept[:ROWS_LIMIT])], _NUMBERS)
     if len(slept) > ROWS_LIMIT:
-        yield f"and {len(slept) - ROWS_LIMIT} more names"
+        yield f"and {counted(len(slept) - ROWS_LIMIT, 'more name')}"
     if quiet:
-        calls = sum(row.calls for row in quiet)
-        queues = sum(row.queues for row in quiet)
-        yield f"in addition: {calls} wake calls on {queues} queues without sleepers"
+        calls = counted(sum(row.calls for row in quiet), "wake call")
+        queues = counted(sum(row.queues for row in quiet), "queue")
+        yield f"in addition: {calls} on {queues} without sleepers"
 
 
 def stuck_lines(stuck: Sequence[Stuck]) -> Iterator[str]:
     """The waits that never ended, the oldest first."""
     if not stuck:
         return
-    yield f"never ended: {len(stuck)} waits"
+    yield f"never ended: {counted(len(stuck), 'wait')}"
     for wait in sorted(stuck, key=lambda wait: wait.age_ns, reverse=True):
-        woken = f", woken {wait.wakes} times in vain" if wait.wakes else ""
+        woken = f", woken {counted(wait.wakes, 'time')} in vain" if wait.wakes else ""
         who = f"{wait.comm} ({wait.tid})" if wait.comm else f"thread {wait.tid}"
         yield f"  {who} waits for {duration(wait.age_ns)} on {wait.name}{woken}"
         for frame in wait.stack:
@@ -129,14 +130,15 @@ def report(summary: Summary) -> Iterator[str]:
         when = duration(gap) if gap else "an unknown time"
         yield f"{name} was marked {when} after its module had come"
     if summary.unstacked:
-        yield f"{summary.unstacked} stacks could not be kept; the counts are not affected"
+        stacks = counted(summary.unstacked, "stack")
+        yield f"{stacks} could not be kept; the counts are not affected"
     yield verdict_line(summary)
 
 
 def live(rows: Iterable[Row], seconds: float, lost: int) -> Table:
     """The table while the trace runs."""
     slept, _ = slept_on(rows)
-    state = f"not verified: {lost} records lost" if lost else "nothing lost"
+    state = f"not verified: {counted(lost, 'record')} lost" if lost else "nothing lost"
     table = drawn(f"kfabric trace: {seconds:.0f} s, {state}", HEADS, _NUMBERS)
     for row in slept[:_LIVE_ROWS]:
         table.add_row(*cells(row))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kfabric.errors import counted
 from kfabric.recording.records import Context
 from kfabric.verdict.ledger import Signal, Wait
 
@@ -179,15 +180,15 @@ class Verdict:
     def lines(self, most: int = 10) -> list[str]:
         """The faults, then the doubts, each in a line, if there are any; else :meth:`line`."""
         if self.outcome is Outcome.FAULT:
-            lines, what = list(map(str, self.findings)), "findings"
+            lines, what = list(map(str, self.findings)), "finding"
             lines += [f"{Outcome.NOT_VERIFIED}: {doubt}" for doubt in self.doubts]
         elif self.outcome is Outcome.NOT_VERIFIED:
             lines = [f"{self.outcome}: {doubt}" for doubt in (*self.doubts, *self.missing)]
-            what = "reasons"
+            what = "reason"
         else:
             return [self.line()]
         more = len(lines) - most
-        return [*lines[:most], f"... and {more} more {what}"] if more > 0 else lines
+        return [*lines[:most], f"... and {counted(more, f'more {what}')}"] if more > 0 else lines
 
     def _judged(self) -> str:
         total = self.matched + sum(self.unjudged.values())
@@ -197,22 +198,25 @@ class Verdict:
         }
         alone = {words: number for words, number in alone.items() if number}
         if self.unjudged:
-            parts = (f"{self.matched} of {total} waits judged", listed(alone))
+            parts = (f"{self.matched} of {counted(total, 'wait')} judged", listed(alone))
             text = ", ".join(filter(None, parts)) + f"; not judged: {listed(self.unjudged)}"
             return text + (f"; {listed(self.odd)}" if self.odd else "")
         ended = total - sum(alone.values()) - self.awake
         if ended == total:
-            return f"{total} waits, each ended by {self.ended_by} it waited for"
+            each = "each " if total > 1 else ""
+            return f"{counted(total, 'wait')}, {each}ended by {self.ended_by} it waited for"
         found = {f"ended by {self.ended_by} they waited for": ended} if ended else {}
         found |= alone | ({"without a sleep": self.awake} if self.awake else {})
-        return f"{total} waits: {listed(found)}"
+        return f"{counted(total, 'wait')}: {listed(found)}"
 
     def _not_judged(self) -> str:
         total = sum(self.unjudged.values())
         if not total:
             return "no wait was recorded"
         reasons = next(iter(self.unjudged)) if len(self.unjudged) == 1 else listed(self.unjudged)
-        return f"{total} waits traced, {reasons}" + (f"; {listed(self.odd)}" if self.odd else "")
+        return f"{counted(total, 'wait')} traced, {reasons}" + (
+            f"; {listed(self.odd)}" if self.odd else ""
+        )
 
 
 def listed(numbers: Mapping[str, int]) -> str:

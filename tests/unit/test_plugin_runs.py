@@ -70,8 +70,8 @@ def test_cost_of_the_guests_is_shown(run, monkeypatch) -> None:
     """Their memory before they boot, and the time that it took afterwards."""
     monkeypatch.setenv("KFABRIC_KERNEL", "debug")
     result = run("def test_a(): pass\n")
-    result.stderr.fnmatch_lines(["kfabric: booting 1 guest(s) of 2560 MiB"])
-    result.stdout.re_match_lines([r"kfabric: 1 guest\(s\) of 2560 MiB, up after \d+\.\d s, .*"])
+    result.stderr.fnmatch_lines(["kfabric: booting 1 guest of 2560 MiB"])
+    result.stdout.re_match_lines([r"kfabric: 1 guest of 2560 MiB, up after \d+\.\d s, .*"])
 
 
 def test_a_failed_assertion_is_status_1(run) -> None:
@@ -687,7 +687,7 @@ def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester) -> None:
     assert "INTERNALERROR" not in text
     assert "guest0.0: guest kernel panic: x" in text, "what had failed before is shown"
     error = cases(pytester)["run"].find("error")
-    assert error is not None and error.get("message") == "1 tests did not run"
+    assert error is not None and error.get("message") == "1 test did not run"
     assert "guest did not boot: no sign of life after 60 s; what did not run" in str(error.text)
 
 

@@ -50,7 +50,7 @@ def test_totals_are_shown_after_each_round_and_at_the_end(run: Run) -> None:
     assert result.ret == ExitStatus.OK
     result.stdout.fnmatch_lines(
         [
-            "soak: * 1 rounds: 100 messages, * 3 faults (kill 2, stop 1), *ENODEV 1; findings: 0",
+            "soak: * 1 round: 100 messages, * 3 faults (kill 2, stop 1), *ENODEV 1; findings: 0",
             "soak: * 2 rounds: 200 messages, * 7 faults (kill 4, stop 3), *ENODEV 2; findings: 0",
             "soak: * 3 rounds: 300 messages, * 12 faults (kill 6, stop 6), *ENODEV 3; findings: 0",
             "soak: * 3 rounds: *",

@@ -13,7 +13,7 @@ import pytest
 
 from kfabric import names
 from kfabric.docs.results import Measurement
-from kfabric.errors import ExitStatus, KfabricError, SetupError
+from kfabric.errors import ExitStatus, KfabricError, SetupError, counted
 from kfabric.runner import junit, testoptions, testrun
 from kfabric.runner.testrun import BROWSER, GUEST, MODEL, UNIT, VM, WORKERS, Part
 
@@ -147,7 +147,7 @@ def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel
     ((argv, _),) = seen
     assert argv[argv.index("--kfabric-vms") + 1] == str(guests)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"kfabric: {guests} guest(s) at a time, not 8: each needs ")
+    assert line.startswith(f"kfabric: {counted(guests, 'guest')} at a time, not 8: each needs ")
     assert line.endswith("the host has 4500 MiB available")
 
 

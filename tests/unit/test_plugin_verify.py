@@ -107,7 +107,7 @@ def test_fault_fails_a_test_whose_assertions_pass(run: Run, fault: str) -> None:
     result = run(f"def test_a(play): play({fault!r})")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*: *wait*", "* ms  thread *", "trace: *out/wakeups/*"])
-    result.stdout.fnmatch_lines(["kfabric: * waits in 1 tests were found right; not in *::test_a"])
+    result.stdout.fnmatch_lines(["kfabric: * wait* in 1 test were found right; not in *::test_a"])
 
 
 def test_recording_with_gaps_fails(run: Run) -> None:

@@ -129,7 +129,7 @@ def test_mutants_write_their_verdicts(document: Path, monkeypatch: pytest.Monkey
     text = section(document, "mutants")
     assert "kernel 6.1.0-42-amd64" in text
     assert "Command: `kfabric mutants --results drop-wake`." in text
-    assert "1 mutants: 1 killed" in text
+    assert "1 mutant: 1 killed" in text
     assert "| drop-wake | W2 | killed | a.py::b | 3 |" in text
 
 

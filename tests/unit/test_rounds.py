@@ -89,7 +89,7 @@ def test_table_has_every_round_with_its_load(
         ["3", "passed"],
     ]
     assert "kfabric: round 2 of at most 5\n" in err
-    assert "kfabric: 3 round(s): 1 passed, 2 failed\n" in err
+    assert "kfabric: 3 rounds: 1 passed, 2 failed\n" in err
 
 
 def test_junit_file_has_the_number_of_the_round_and_its_load(play: Play, tmp_path: Path) -> None:

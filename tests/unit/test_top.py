@@ -82,7 +82,7 @@ def test_live_table_names_heads_and_objects() -> None:
     console.print(table.live(history(), 2.0, rows=1))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "kfabric top: 2 s, 3 objects, 1 threads asleep" in text
+    assert "kfabric top: 2 s, 3 objects, 1 thread asleep" in text
     assert "wait set 3" in text and "1.5ms" in text and "CQ 4" not in text
 
 

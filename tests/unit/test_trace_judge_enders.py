@@ -270,7 +270,7 @@ def test_lock_waits_are_judged_by_their_unlock() -> None:
     scene.wait(10, ANN, LOCK_A, unlocked=20, waker=BOB)
     verdict = scene.verdict()
     assert verdict.line() == (
-        "VERIFIED: 1 waits, each ended by the publication, unlock or event it waited for"
+        "VERIFIED: 1 wait, ended by the publication, unlock or event it waited for"
     )
 
 

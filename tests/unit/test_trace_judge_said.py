@@ -33,6 +33,18 @@ def test_without_marks_nothing_is_verified() -> None:
     )
 
 
+def test_single_wait_is_no_plural() -> None:
+    """In each line about the number of waits."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    assert scene.verdict().line().startswith("NOT JUDGED: 1 wait traced, ")
+    lines = [Verdict((), (), matched=number).line() for number in (1, 2)]
+    assert lines == [
+        "VERIFIED: 1 wait, ended by the completion it waited for",
+        "VERIFIED: 2 waits, each ended by the completion it waited for",
+    ]
+
+
 def test_nothing_recorded_is_not_verified() -> None:
     """A module that sleeps where the tracer does not look has no wait to judge."""
     verdict = Scene().verdict()
@@ -114,7 +126,7 @@ def test_fault_is_told_though_a_mark_was_never_called() -> None:
     assert verdict.outcome is Outcome.FAULT
 
 
-@pytest.mark.parametrize(("most", "said"), [(1, "... and 1 more findings"), (2, "LOST")])
+@pytest.mark.parametrize(("most", "said"), [(1, "... and 1 more finding"), (2, "LOST")])
 def test_long_lists_of_faults_end_with_their_number(most: int, said: str) -> None:
     """Each fault has a line of its own."""
     faults = (Finding(Kind.LOST, 1, "one"), Finding(Kind.LOST, 1, "two"))

@@ -123,7 +123,7 @@ def test_plain_table_tells_every_number() -> None:
     expected = ["499", "499", "503", "500", "1.00", "1%", "2", "3", "131µs", "131µs"]
     assert line.split()[:10] == expected
     assert line.endswith("queue slept on in pipe_read")
-    assert rest == "in addition: 11 wake calls on 1 queues without sleepers"
+    assert rest == "in addition: 11 wake calls on 1 queue without sleepers"
 
 
 def test_long_tables_say_what_they_leave_out() -> None:

@@ -151,4 +151,4 @@ def test_next_guest_that_does_not_boot_is_one_clear_line(start: Start, tmp_path:
     assert status == ExitStatus.BOOT
     assert "guest did not boot: " in said and "sysrq triggered crash" in said
     assert "INTERNALERROR" not in said
-    assert results(tmp_path)["run"] == "1 tests did not run"
+    assert results(tmp_path)["run"] == "1 test did not run"

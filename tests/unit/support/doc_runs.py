@@ -98,7 +98,7 @@ RUNS: Mapping[str, Run] = {
     r'make gallery ARGS="baton-signal herd"': Run(DOCUMENTS, text="bugs named correctly"),
     r'make test ARGS="tests/guest/test_poll.py -k turns"': Run(DOCUMENTS, text=" passed"),
     rf"{_KF} test (--kernel 6\S+ )?tests/guest/test_\w+\.py": Run(DOCUMENTS, text=" passed"),
-    rf"{_KF} test --until-pass 3 .*": Run(DOCUMENTS, text="round(s): "),
+    rf"{_KF} test --until-pass 3 .*": Run(DOCUMENTS, text=" passed, "),
     rf"{_KF} test --module my_mod": Run(DOCUMENTS, text="2 passed", first=(NEW_MOD,)),
     rf"{_KF} test --module my_ulp": Run(DOCUMENTS, text="2 passed", first=(NEW_ULP,)),
     rf"{_KF} test (--kernel 6.1 --kernel 6.12 )?--module ~/my_mod( .*)?": Run(
@@ -147,7 +147,7 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} test (--vms 2|--kernel debug --coverage) tests/guest": Run(HOURS, text=" passed"),
     rf"{_KF} test --kernel debug --vmcore tests/guest/test_poll\.py": Run(HOURS, text=" passed"),
     rf"{_KF} test --shard \d/4": Run(HOURS, text="kfabric: shard "),
-    rf"{_KF} test --until-fail 50 .*": Run(HOURS, text="round(s): "),
+    rf"{_KF} test --until-fail 50 .*": Run(HOURS, text=" passed, "),
     rf"{_KF} run --kernel debug .*sysrq-trigger'": Run(HOURS, 74, "console and more: "),
     rf"{_KF} post-mortem build/vm/run-\*": Run(HOURS, text="sysrq triggered crash"),
     r"cd /sys/kernel/tracing|echo (1|printk) > .*": Run(
