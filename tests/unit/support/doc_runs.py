@@ -48,6 +48,9 @@ class Run:
 
 
 NEW_MOD = f"{KFABRIC} new my_mod"
+# The file of the page on modules of one's own.
+_WAKEUPS = "".join(block.text for block in blocks("toml"))
+WATCH_MOD = f"cat >my_mod/wakeups.toml <<'END'\n{_WAKEUPS}END"
 NEW_ULP = f"{KFABRIC} new my_ulp --kfabric"
 # The reader's own module, outside of the checkout.
 OWN_MOD = f'(cd ~ && "$OLDPWD/{KFABRIC}" new my_mod)'
@@ -100,6 +103,11 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} test (--kernel 6\S+ )?tests/guest/test_\w+\.py": Run(DOCUMENTS, text=" passed"),
     rf"{_KF} test --until-pass 3 .*": Run(DOCUMENTS, text=" passed, "),
     rf"{_KF} test --module my_mod": Run(DOCUMENTS, text="2 passed", first=(NEW_MOD,)),
+    rf"{_KF} test --module my_mod --verify-wakeups": Run(
+        DOCUMENTS,
+        text="1 of these waits was on the queues of wakeups.toml",
+        first=(NEW_MOD, WATCH_MOD),
+    ),
     rf"{_KF} test --module my_ulp": Run(DOCUMENTS, text="2 passed", first=(NEW_ULP,)),
     rf"{_KF} test (--kernel 6.1 --kernel 6.12 )?--module ~/my_mod( .*)?": Run(
         DOCUMENTS, text="2 passed", first=(OWN_MOD,)
