@@ -24,7 +24,7 @@ VERIFY = "--verify-wakeups"
 
 _CONFTEST = prepare.SOURCE / "tests/guest/conftest.py"
 _CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
-_WORDS = re.compile(r"\b(kfabric_py|KFABRIC_MODULES)\b|/dev/kfabric\b")
+_WORDS = re.compile(r"\b(kfabric_py|KFABRIC_MODULES|Modules(\.\w|\())|/dev/kfabric\b")
 _BY_NAME = ("getfixturevalue", "usefixtures")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -38,19 +38,14 @@ def need_kfabric(paths: Iterable[Path], root: Path, options: Iterable[str] = ())
         root: of their project.
         options: pytest's.
     """
-    configured = [_read(root / name) for name in _CONFIGURATIONS]
-    if VERIFY in options or any(VERIFY in text for text in (*configured, _environment())):
+    configured = [os.environ.get("PYTEST_ADDOPTS", ""), *(_read(root / n) for n in _CONFIGURATIONS)]
+    if VERIFY in options or any(VERIFY in text for text in configured):
         return True
     files = [file for path in paths for file in (*_conftests(path, root), *_scripts(path))]
     trees = {file: _parsed(file) for file in files}
     shared = (tree for file, tree in trees.items() if file.name == "conftest.py")
     ours = _fixtures().difference(*map(_made, shared))
     return any(_uses(file, tree, ours) for file, tree in trees.items())
-
-
-def _environment() -> str:
-    """pytest's options in the environment."""
-    return os.environ.get("PYTEST_ADDOPTS", "")
 
 
 def _fixtures() -> set[str]:
@@ -83,17 +78,8 @@ def _wanted(directory: Path) -> bool:
 
 def _uses(path: Path, tree: ast.Module, ours: set[str]) -> bool:
     """Whether a file needs our modules; ``ours``: the fixtures that do."""
-    if _WORDS.search(_read(path)) or "Modules" in _identifiers(tree):
-        return True
-    return not ours.difference(_made(tree)).isdisjoint(_asked(tree))
-
-
-def _identifiers(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
+    asks = not ours.difference(_made(tree)).isdisjoint(_asked(tree))
+    return asks or bool(_WORDS.search(_read(path)))
 
 
 def _asked(tree: ast.Module) -> Iterator[str]:
