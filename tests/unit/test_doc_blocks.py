@@ -321,10 +321,10 @@ def test_commands_for_a_prompt_in_a_guest_are_typed_there_together(
     assert type_here("inside=1\necho $inside >>log\necho out >>log\n", rows) == "1\nout\n"
 
 
-def test_block_is_skipped_where_its_needs_are_not_met(type_here: Callable[..., str]) -> None:
+def test_block_is_skipped_without_the_kernel_that_it_boots(type_here: Callable[..., str]) -> None:
     """With the reason."""
-    with pytest.raises(pytest.skip.Exception, match="no ~/nonesuch"):
-        type_here("true\n", {".*": Run(UNIT, needs="~/nonesuch")})
+    with pytest.raises(pytest.skip.Exception, match="no ~/linux"):
+        type_here("true --kdir ~/linux\n", {".*": Run(UNIT)})
 
 
 def test_reader_does_not_see_the_run_around_it(

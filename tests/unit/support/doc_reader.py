@@ -109,7 +109,7 @@ class Reader:
     def play(self, play: Play, seconds: float) -> None:
         """Type the commands of a block; each has its status, and prints what the page shows.
 
-        Skips if this machine lacks what one of them needs.
+        Skips if one of them needs a kernel in ~/linux, and there is none.
         """
         here = self.checkout
         if play.block.document.startswith("examples/"):
@@ -118,8 +118,8 @@ class Reader:
         status, stock = 0, False
         with self._files(play.block.document):
             for command, run, printed in steps(play):
-                if not (self.home / run.needs.removeprefix("~/")).exists():
-                    pytest.skip(f"there is no {run.needs}")
+                if "~/linux" in command and not (self.home / "linux").exists():
+                    pytest.skip("there is no ~/linux")
                 for before in run.first:
                     if before not in done:
                         assert self.type(before, here, seconds, replace(run, typed=""))[0] == 0

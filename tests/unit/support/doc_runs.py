@@ -41,8 +41,6 @@ class Run:
     """What a person types at the prompt that the command opens; it ends with the shell."""
     inside: str = ""
     """The command that runs a shell's text in a guest: the page means a prompt there."""
-    needs: str = ""
-    """A path of the machine without which it cannot be run."""
     stock: bool = False
     """The machine runs the guests' kernel, as far as it is asked; modules go to ~/installed."""
 
@@ -109,20 +107,16 @@ RUNS: Mapping[str, Run] = {
         first=(NEW_MOD, WATCH_MOD),
     ),
     rf"{_KF} test --module my_ulp": Run(DOCUMENTS, text="2 passed", first=(NEW_ULP,)),
-    rf"{_KF} test (--kernel 6.1 --kernel 6.12 )?--module ~/my_mod( .*)?": Run(
+    rf"{_KF} test (--kernel 6.1 --kernel 6.12 |--kdir ~/linux )?--module ~/my_mod( .*)?": Run(
         DOCUMENTS, text="2 passed", first=(OWN_MOD,)
     ),
     rf"{_KF} test --module examples/pingpong_ulp .*": Run(DOCUMENTS, text=" passed"),
     rf"{_KF} test --modprobe ifb .*": Run(DOCUMENTS, text="1 passed"),
     rf"(KFABRIC_KERNEL=6.12 )?{_KF} shell": Run(DOCUMENTS, typed="exit"),
-    rf"{_KF} shell --module ~/my_mod": Run(DOCUMENTS, typed="exit", first=(OWN_MOD,)),
-    rf"{_KF} (run|modules) --kdir ~/linux( -- uname -r)?": Run(DOCUMENTS, needs="~/linux"),
-    rf"{_KF} test --kdir ~/linux .*": Run(
-        DOCUMENTS, text="2 passed", first=(OWN_MOD,), needs="~/linux"
+    rf"{_KF} shell (--kdir ~/linux )?--module ~/my_mod": Run(
+        DOCUMENTS, typed="exit", first=(OWN_MOD,)
     ),
-    rf"{_KF} shell --kdir ~/linux .*": Run(
-        DOCUMENTS, typed="exit", first=(OWN_MOD,), needs="~/linux"
-    ),
+    rf"{_KF} (run|modules) --kdir ~/linux( -- uname -r)?": Run(DOCUMENTS),
     rf"{_KF} run --kernel 6.12 .* --cpus 4 -- nproc": Run(DOCUMENTS, text="4\n"),
     rf"{_KF} run --packages strace .*": Run(DOCUMENTS, text="total"),
     rf"{_KF} run --packages linux-perf .*": Run(DOCUMENTS, text="perf version"),
@@ -149,11 +143,12 @@ RUNS: Mapping[str, Run] = {
     r"~/kfabric/bin/kfabric (setup|new my_mod)": Run(DOCUMENTS),
     r"~/kfabric/bin/kfabric test --module my_mod": Run(DOCUMENTS, text="2 passed"),
     # Many minutes to hours.
-    r"make (test(-\w+)?|soak|bench|fuzz|gallery|mutants|share)( .*)?": Run(HOURS),
-    r"KFABRIC_MODEL_STEPS=\d+ make test ARGS=tests/model": Run(HOURS, text=" passed"),
-    rf"(nice -n -10 )?{_KF} test": Run(HOURS, text=" passed"),
-    rf"{_KF} test (--vms 2|--kernel debug --coverage) tests/guest": Run(HOURS, text=" passed"),
-    rf"{_KF} test --kernel debug --vmcore tests/guest/test_poll\.py": Run(HOURS, text=" passed"),
+    r"make (soak|bench|fuzz|gallery|mutants|share)( .*)?": Run(HOURS),
+    r"(KFABRIC_MODEL_STEPS=\d+ )?make test(-\w+)?( .*)?": Run(HOURS, text=" passed"),
+    rf"nice -n -10 {_KF} test": Run(HOURS, text=" passed"),
+    rf"{_KF} test (--vms 2|--kernel debug --(coverage|vmcore)) tests/guest.*": Run(
+        HOURS, text=" passed"
+    ),
     rf"{_KF} test --shard \d/4": Run(HOURS, text="kfabric: shard "),
     rf"{_KF} test --until-fail 50 .*": Run(HOURS, text=" passed, "),
     rf"{_KF} run --kernel debug .*sysrq-trigger'": Run(HOURS, 74, "console and more: "),
