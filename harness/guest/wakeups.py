@@ -70,18 +70,21 @@ class Block:
         """End the recording, and judge it."""
         if self._cut is None:
             raise RuntimeError("the block was not begun")
-        self._case = self._examine(self._cut)
-        self._cut = None
+        try:
+            self._case = self._examine(self._cut)
+        finally:
+            self.drop()
 
     def _examine(self, cut: Cut) -> Case:
-        """End the recording, and judge it."""
-        case = examine(self._recorder, cut.end(), replace(self._rules, since=cut.t_begin))
+        """Judge the recording."""
+        case = examine(self._recorder, cut.look(), replace(self._rules, since=cut.t_begin))
         return case.doubted(BLIND) if cut.blind else case
 
     def drop(self) -> None:
-        """Forget a block that was never stopped."""
+        """End the recording, if it has not ended."""
         if self._cut is not None:
             self._cut.drop()
+        self._cut = None
 
     @property
     def case(self) -> Case:

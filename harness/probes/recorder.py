@@ -7,7 +7,8 @@ is open::
     recorder = Recorder(Probe(stacks=True, quiet=True))
     cut = recorder.cut()
     ...
-    recording = cut.end()
+    recording = cut.look()
+    cut.drop()
 
 Threads may wait and wake while a cut begins and ends. Therefore the kernel part's counts
 are read before and after the ring is drained, until both are equal. On a queue whose
@@ -182,7 +183,7 @@ class Recorder(AbstractContextManager["Recorder"]):
 
 
 class Cut:
-    """The recording from the cut's begin to :meth:`end`."""
+    """The recording from the cut's begin to its last :meth:`look`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -231,15 +232,8 @@ class Cut:
             kernel=None if self.blind else KernelView(_strays(self._begin.counters, end.counters)),
         )
 
-    def end(self) -> Recording:
-        """End the cut, and return the recording."""
-        try:
-            return self.look()
-        finally:
-            self.drop()
-
     def drop(self) -> None:
-        """End the cut without a recording. May be called again."""
+        """End the cut. May be called again."""
         if not self._over:
             self._over = True
             self._recorder.release()

@@ -245,15 +245,8 @@ class WatchCut:
         found = self._watch.ask("threads", sorted(tids - {0}))["threads"]
         return {int(tid): name for tid, name in found.items()}
 
-    def end(self) -> Recording:
-        """End the cut, and return the recording."""
-        try:
-            return self.look()
-        finally:
-            self.drop()
-
     def drop(self) -> None:
-        """End the cut without a recording. May be called again."""
+        """End the cut. May be called again."""
         if not self._over:
             self._over = True
             self._watch.ask("end", self._number)
@@ -333,7 +326,7 @@ class ModuleBlock(Block):
 
     def _examine(self, cut: Cut) -> Case:
         mine = cast(WatchCut, cut)
-        case = examine(self._watch, mine, mine.end(), self._watch.rules(self._late_ms))
+        case = examine(self._watch, mine, mine.look(), self._watch.rules(self._late_ms))
         if mine.absent:
             modules = ", ".join(self._watch.what.scope.modules)
             return case.doubted(f"{modules} was not loaded in this block: nothing was judged")

@@ -139,7 +139,7 @@ def test_cut_has_what_happened_in_it(probe: FakeProbe, recorder: Recorder) -> No
     probe.put(NEW, signal(12, 1), wait(10, 1))
     cut = recorder.cut()
     probe.put(signal(22, 2), wait(20, 2))
-    recording = cut.end()
+    recording = cut.look()
     probe.put(signal(32, 3), wait(30, 3))
     assert recording.records == (NEW, signal(22, 2), wait(20, 2))
     assert recording.tallies == {CQ: Tally(1, 1, 1, 1)}
@@ -158,7 +158,7 @@ def test_wait_from_before_is_in_the_cut_in_which_it_ends(
     probe.open = []
     probe.ring += [pack(signal(12, 1)), pack(wait(10, 1))]
     probe.tallies[CQ] = Tally(1, 1, 1, 1)
-    recording = cut.end()
+    recording = cut.look()
     assert build(recording).doubts == ()
     assert judge(build(recording), Rules(since=cut.t_begin)).outcome is Outcome.VERIFIED
 
@@ -168,7 +168,7 @@ def test_wait_that_goes_on_is_in_the_cut(probe: FakeProbe, recorder: Recorder) -
     cut = recorder.cut()
     probe.open = [wait(10)]
     probe.tallies[CQ] = Tally(0, 0, 1, 0)
-    recording = cut.end()
+    recording = cut.look()
     assert recording.records == (wait(10),)
     assert build(recording).doubts == ()
 
@@ -180,7 +180,7 @@ def test_wait_that_ends_while_the_cut_ends_is_told_once(
     cut = recorder.cut()
     probe.put(signal(12, 1), wait(10, 1))
     probe.open = [wait(10)]
-    recording = cut.end()
+    recording = cut.look()
     assert recording.records == (signal(12, 1), wait(10, 1))
 
 
@@ -191,7 +191,7 @@ def test_queue_that_goes_takes_its_counts_along(probe: FakeProbe, recorder: Reco
     probe.put(signal(22, 2), wait(20, 2))
     del probe.tallies[CQ]
     probe.ring.append(pack(TallyRecord(CQ, 2, 2, 2, 2)))
-    recording = cut.end()
+    recording = cut.look()
     assert recording.tallies == {CQ: Tally(1, 1, 1, 1)}
     assert build(recording).doubts == ()
 
@@ -201,16 +201,16 @@ def test_record_that_the_ring_swallowed_is_a_doubt(probe: FakeProbe, recorder: R
     cut = recorder.cut()
     probe.put(signal(12, 1), wait(10, 1), signal(22, 2), wait(20, 2))
     probe.ring.pop()
-    assert "the probe counted" in build(cut.end()).doubts[0]
+    assert "the probe counted" in build(cut.look()).doubts[0]
 
 
 def test_losses_and_strays_are_those_of_the_cut(probe: FakeProbe, recorder: Recorder) -> None:
     """Earlier losses do not count for the cut."""
     probe.losses, probe.strays = Losses(ring=3), {5: (1, 1)}
-    assert not recorder.cut().end().losses
+    assert not recorder.cut().look().losses
     cut = recorder.cut()
     probe.losses, probe.strays = Losses(ring=5), {5: (1, 3), 6: (1, 0)}
-    recording = cut.end()
+    recording = cut.look()
     assert recording.losses == Losses(ring=2)
     assert recording.kernel is not None and recording.kernel.strays == {5: (0, 2), 6: (1, 0)}
 
@@ -219,7 +219,7 @@ def test_queue_that_never_rests_is_not_counted(probe: FakeProbe, recorder: Recor
     """Between two looks at its counts something happens, each time."""
     cut = recorder.cut()
     probe.restless = 1000
-    recording = cut.end()
+    recording = cut.look()
     assert build(recording).doubts == ()
 
 
@@ -227,13 +227,13 @@ def test_nothing_is_kept_without_a_cut(probe: FakeProbe, recorder: Recorder) -> 
     """A long session keeps objects and memberships, only while they exist."""
     cut = recorder.cut()
     probe.put(NEW, signal(12, 1), wait(10, 1))
-    cut.end()
+    cut.drop()
     probe.put(signal(22, 2), wait(20, 2), ObjectRecord(8, 1, Change.NEW, 14))
     recorder.collect()
     probe.put(ObjectRecord(CQ, 9, Change.FREE, 14))
     recorder.collect()
     assert probe.log.getvalue() == b""
-    assert recorder.cut().end().records == (ObjectRecord(8, 1, Change.NEW, 14),)
+    assert recorder.cut().look().records == (ObjectRecord(8, 1, Change.NEW, 14),)
 
 
 def test_cuts_may_overlap(probe: FakeProbe, recorder: Recorder) -> None:
@@ -242,9 +242,11 @@ def test_cuts_may_overlap(probe: FakeProbe, recorder: Recorder) -> None:
     probe.put(signal(12, 1), wait(10, 1))
     inner = recorder.cut()
     probe.put(signal(22, 2), wait(20, 2))
-    assert len(inner.end().records) == 2
+    assert len(inner.look().records) == 2
+    inner.drop()
     assert len(outer.look().records) == 4
-    assert len(outer.end().records) == 4
+    assert len(outer.look().records) == 4
+    outer.drop()
     outer.drop()
     assert probe.log.getvalue() == b""
 
@@ -293,13 +295,13 @@ def test_blind_cut_compares_nothing(probe: FakeProbe, recorder: Recorder) -> Non
     """
     seeing, blind = recorder.cut(), recorder.cut()
     probe.strays = {101: (0, 1)}
-    kernel = seeing.end().kernel
+    kernel = seeing.look().kernel
     assert kernel is not None
     assert kernel.strays == {101: (0, 1)}
     probe.put(signal(12, 1))
     probe.tallies[CQ] += Tally(0, 0, 1, 0)
     recorder.suspend()
-    recording = blind.end()
+    recording = blind.look()
     assert recording.kernel is None
     assert recording.tallies == count(recording.records)
 
@@ -319,7 +321,7 @@ def test_waits_that_are_seen_in_parts_while_the_probe_lets_go_do_not_count(
     probe.put(signal(12, 1))
     monkeypatch.setattr(probe, "on_detach", seen_in_parts)
     recorder.suspend()
-    recording = cut.end()
+    recording = cut.look()
     assert [r.t for r in recording.records if isinstance(r, SignalRecord)] == [12]
     assert not any(isinstance(r, WaitRecord) for r in recording.records)
     assert not recording.losses

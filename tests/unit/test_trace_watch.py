@@ -106,6 +106,16 @@ def kinds(verdict: Verdict) -> list[Kind]:
     return [finding.kind for finding in verdict.findings]
 
 
+def test_block_ends_its_recording_even_if_it_cannot_be_judged(
+    tracer: FakeTracer, block: Callable[[], Block]
+) -> None:
+    """Otherwise the tracer would keep its records to the end of the process."""
+    del tracer.seen["losses"]
+    with pytest.raises(KeyError):
+        block()
+    assert tracer.asked[-1] == "end"
+
+
 def test_lost_wake_up_of_a_block_is_named(tracer: FakeTracer, block: Callable[[], Block]) -> None:
     """Queue and threads have their names."""
     lost(tracer.scene, 20_000)
