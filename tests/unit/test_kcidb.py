@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_tests import TOYS
 
 from kfabric.errors import ExitStatus
 from kfabric.root import python_path
@@ -102,28 +103,6 @@ def run(
     return run_text
 
 
-TOYS = """
-import pytest
-
-def test_good(): pass
-def test_bad(): assert 1 == 2, "one\\0two"
-@pytest.mark.skip(reason="no such device")
-def test_skipped(): pass
-@pytest.mark.xfail(reason="not yet")
-def test_expected(): assert False
-@pytest.fixture
-def broken(): raise OSError("no link")
-def test_setup(broken): pass
-@pytest.fixture
-def harmed():
-    yield
-    raise OSError("left behind")
-def test_teardown(harmed): pass
-@pytest.mark.parametrize("word", ["a.b c"])
-def test_word(word): pass
-"""
-
-
 @pytest.mark.parametrize("guests", [0, 1])
 def test_document_of_a_run_follows_the_schema(run, guests) -> None:
     """Each test has its status, its own id, and its time by the host's clock."""
@@ -139,6 +118,7 @@ def test_document_of_a_run_follows_the_schema(run, guests) -> None:
         "test_setup": "ERROR",
         "test_teardown": "FAIL",
         "test_word[a.b c]": "PASS",
+        "test_word[d#e]": "PASS",
     }
     assert found["test_skipped"]["comment"] == "no such device"
     assert found["test_expected"]["comment"] == "expected to fail: not yet"

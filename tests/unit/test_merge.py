@@ -11,27 +11,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from toy_tests import TOYS
 
 from kfabric import cli
 from kfabric.errors import ExitStatus
 from kfabric.runner import junit, ktap, merge
-
-TOYS = """
-import pytest
-
-@pytest.mark.parametrize("word", ["a", "b c", "d#e"])
-def test_word(word): pass
-def test_bad():
-    print("output")
-    assert 1 == 2
-@pytest.mark.skip(reason="no such device")
-def test_skipped(): pass
-@pytest.mark.xfail(reason="not yet")
-def test_expected(): assert False
-@pytest.fixture
-def broken(): raise OSError("no link")
-def test_setup(broken): pass
-"""
 
 Play = Callable[..., Path]
 
@@ -88,7 +72,7 @@ def test_shards_merge_to_what_one_run_would_have_given(
     status = merged(*parts, "--output", pytester.path / "merged")
     assert status == ExitStatus.TEST_FAILED
     assert results(pytester.path / "merged") == results(whole)
-    line = f"{pytester.path}/merged/guest.xml: 4 passed, 2 failed, 2 skipped\n"
+    line = f"{pytester.path}/merged/guest.xml: 4 passed, 3 failed, 2 skipped\n"
     assert capsys.readouterr().out == line
 
 
@@ -96,7 +80,7 @@ def test_merged_tests_have_ids_of_their_own(play: Play, pytester: pytest.Pyteste
     """They are tests of two runs."""
     merged(play("1/2"), play("2/2"), "--output", pytester.path / "merged")
     document = json.loads((pytester.path / "merged/guest.kcidb.json").read_text())
-    assert len({one["id"] for one in document["tests"]}) == len(document["tests"]) == 8
+    assert len({one["id"] for one in document["tests"]}) == len(document["tests"]) == 9
 
 
 def test_file_that_no_runner_can_collect_counts_once(play: Play, pytester: pytest.Pytester) -> None:
