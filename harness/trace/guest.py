@@ -139,7 +139,6 @@ def _load(args: argparse.Namespace) -> Tracer:
             scope_of(args),
             args.output,
             ring_mib=args.ring,
-            max_queues=args.queues,
             compiling=compiling,
         )
 
@@ -150,7 +149,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--duration", type=float, default=0.0, metavar="S")
     parser.add_argument("--ring", type=float, default=32.0, metavar="MIB")
-    parser.add_argument("--queues", type=int, default=4096, metavar="N")
     parser.add_argument("--cwd", default=".", metavar="DIR", help="CMD's")
     parser.add_argument("--quiet", action="store_true", help="no line about progress")
     parser.add_argument("command", nargs="*", metavar="CMD")

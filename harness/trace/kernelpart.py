@@ -28,6 +28,8 @@ _FILES = tuple(
     )
 )
 """One program in several files, after records.h. Each file depends on those before it."""
+MAX_QUEUES = 4096
+"""Further queues are counted as losses."""
 # About a microsecond each, while another CPU writes to the ring.
 _RING_TRIES = 500
 # All functions that sleep on a completion; their code is in one piece of the kernel's text.
@@ -167,14 +169,12 @@ class KernelPart:
         self.symbols = symbols
         self._kallsyms = kallsyms
 
-    def load(
-        self, *, cpus: int, ring_bytes: int, max_queues: int, compiling: Callable[[], None]
-    ) -> Program:
+    def load(self, *, cpus: int, ring_bytes: int, compiling: Callable[[], None]) -> Program:
         """Load it, compiled or from the cache. Raises ProbeError, BpfError, ImportError."""
         text = b"".join(path.read_bytes() for path in (HEADER, *_FILES))
         values, unwanted = self._values(), self._unwanted()
         return load(
-            Source(text, tuple(self._flags(max_queues)), tuple(values)),
+            Source(text, tuple(self._flags()), tuple(values)),
             values=values,
             sizes={"ring": ring_bytes, "rings": cpus},
             inner={"rings": "ring"},
@@ -210,7 +210,7 @@ class KernelPart:
             return False
         return function in _NEEDED or self.symbols.address(function) is not None
 
-    def _flags(self, max_queues: int) -> list[str]:
+    def _flags(self) -> list[str]:
         """The macros of the program's text, and options that make its compiler faster."""
         return [
             # See harness/probes/loader.py. bcc optimizes the compiler's output itself.
@@ -218,7 +218,7 @@ class KernelPart:
             "-DRING_PAGES=1",
             f"-DRING_TRIES={_RING_TRIES}",
             *context_flags(self._kallsyms),
-            f"-DMAX_QUEUES={max_queues}",
+            f"-DMAX_QUEUES={MAX_QUEUES}",
             *offsets(),
             *realtime_flags(),
             f"-DBOOKMARKS={int(self.symbols.address(_BOOKMARKS) is not None)}",

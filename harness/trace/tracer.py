@@ -26,7 +26,7 @@ from kfabric.probes.ring import Ring
 from kfabric.recording import HEAD, RECORDS
 from kfabric.recording.records import EnderRecord, StackRecord, WaitRecord, split, unpack
 from kfabric.trace.bpf import create_ring, mapped, ring_bytes
-from kfabric.trace.kernelpart import CONTENTION, KernelPart
+from kfabric.trace.kernelpart import CONTENTION, MAX_QUEUES, KernelPart
 from kfabric.trace.kprobes import KprobeError, Kprobes
 from kfabric.trace.marks import Marks
 from kfabric.trace.names import WORK, Names
@@ -57,7 +57,6 @@ class Tracer(AbstractContextManager["Tracer"]):
         scope: The queues to trace.
         directory: The directory for the recording; created if need be.
         ring_mib: The memory of all CPUs' rings together, in MiB.
-        max_queues: The highest number of queues; further ones are counted as losses.
         compiling: Called before the program is compiled.
 
     Raises:
@@ -70,7 +69,6 @@ class Tracer(AbstractContextManager["Tracer"]):
         directory: Path,
         *,
         ring_mib: float = 32,
-        max_queues: int = 4096,
         compiling: Callable[[], None] = lambda: None,
     ) -> None:
         began = time.monotonic()
@@ -79,16 +77,15 @@ class Tracer(AbstractContextManager["Tracer"]):
         self.seconds: dict[str, float] = {}
         self._cpus = os.cpu_count() or 1
         self._ring_bytes = ring_bytes(ring_mib, self._cpus)
-        self._max_queues = max_queues
         self._stopped = False
         self._last_modules = ""
         kallsyms = _KALLSYMS.read_bytes()
         self.symbols = Symbols(kallsyms, _MODULES.read_text(encoding="ascii"))
         self._note("symbols", began)
         part = KernelPart(scope, kallsyms, self.symbols)
-        self._bpf = self._load(part, max_queues, compiling)
+        self._bpf = self._load(part, compiling)
         self._note("compile and load" if self._bpf.compiled else "load", began)
-        self._stats = mapped(self._bpf[b"stats"], max_queues)
+        self._stats = mapped(self._bpf[b"stats"], MAX_QUEUES)
         self._switches = mapped(self._bpf[b"switches"], 1)
         self._losses = mapped(self._bpf[b"losses"], len(_LOSSES))
         self._names = Names(self._bpf, self.symbols, lambda: bool(self._switches[0]))
@@ -97,14 +94,9 @@ class Tracer(AbstractContextManager["Tracer"]):
         self._found: set[str] = set()
         self._open(began, part)
 
-    def _load(self, part: KernelPart, max_queues: int, compiling: Callable[[], None]) -> Program:
+    def _load(self, part: KernelPart, compiling: Callable[[], None]) -> Program:
         try:
-            return part.load(
-                cpus=self._cpus,
-                ring_bytes=self._ring_bytes,
-                max_queues=max_queues,
-                compiling=compiling,
-            )
+            return part.load(cpus=self._cpus, ring_bytes=self._ring_bytes, compiling=compiling)
         except ImportError as error:
             raise ProbeError("python3-bpfcc is not installed") from error
         except ProbeError:
