@@ -219,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tracer = CutTracer(scope_of(args), args.output)
         with tracer:
-            print(json.dumps({"loaded": tracer.load_seconds}), flush=True)
+            print(json.dumps({}), flush=True)  # it is loaded
             serve(tracer)
     except ProbeError as error:
         print(json.dumps({"error": str(error)}), flush=True)
