@@ -394,7 +394,7 @@ class Vm:
         console = self.console_size()
         return Command(self, self._agent.start(start), timeout, console)
 
-    def open_stream(self, name: str = "kfabric.xdist") -> socket.socket:
+    def open_stream(self, name: str) -> socket.socket:
         """The host's end of a virtio-serial port, a connected stream socket.
 
         Closing it is an end of file in the guest.
