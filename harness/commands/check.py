@@ -123,7 +123,7 @@ def compiled(variant: Variant) -> list[str]:
         done = _run(kbuild.tree_command(headers, copy, tree, variant, *strict))
         findings += kbuild.warnings(done.stdout, copy)
         if done.returncode and not findings:
-            raise BuildError(kbuild.first_error(done.stdout), console=done.stdout)
+            raise BuildError(tools.first_error(done.stdout), console=done.stdout)
     return findings
 
 

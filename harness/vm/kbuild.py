@@ -21,8 +21,7 @@ from kfabric.vm import cache, kerneltree, supply, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.headers import Headers
 from kfabric.vm.spec import Image, Variant
-from kfabric.vm.tools import captured
-from kfabric.vm.tools import first_error as first_error
+from kfabric.vm.tools import captured, first_error
 from kfabric.vm.versions import Tree, Version
 
 BUILD_SECONDS = 600.0

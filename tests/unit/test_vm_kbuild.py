@@ -91,10 +91,13 @@ def test_paths_that_kbuild_cannot_handle_are_refused(path: str) -> None:
 
 def test_a_build_failure_is_its_first_error() -> None:
     log = "  CC main.o\nmain.c:3:1: error: expected ';'\nmake: *** [x] Error 1\n"
-    assert kbuild.first_error(log) == "main.c:3:1: error: expected ';'"
+    assert tools.first_error(log) == "main.c:3:1: error: expected ';'"
     modpost = 'ERROR: modpost: "kfi_wait" [/k/ulp.ko] undefined!\n'
-    assert kbuild.first_error(modpost) == modpost.strip()
-    assert kbuild.first_error("") == "make fails without a message"
+    assert tools.first_error(modpost) == modpost.strip()
+    sub_make = "make[2]: *** [x] Error 1\na.c:1:2: error: no such thing\nmake: Error 2\n"
+    assert tools.first_error(sub_make) == "a.c:1:2: error: no such thing"
+    assert tools.first_error("quiet\n") == "quiet"
+    assert tools.first_error("") == "make fails without a message"
 
 
 @pytest.mark.parametrize(

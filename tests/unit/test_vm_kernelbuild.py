@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import BuildError, SetupError
-from kfabric.vm import kconfig, kernelbuild, steps, tools
+from kfabric.vm import kconfig, kernelbuild, steps
 from kfabric.vm.kernelbuild import Recipe
 
 TOP = Path(__file__).parents[2]
@@ -170,13 +170,6 @@ def test_headers_are_of_source_and_build(tmp_path: Path) -> None:
 def test_only_made_files_count_as_steps() -> None:
     lines = ["  CC      init/main.o", "  LD [M]  net/8021q/8021q.ko", "  CALL    scripts/x.sh", ""]
     assert [kernelbuild.is_step(line) for line in lines] == [True, True, False, False]
-
-
-def test_the_error_is_the_compilers_not_makes() -> None:
-    lines = ["make[2]: *** [x] Error 1\n", "a.c:1:2: error: no such thing\n", "make: Error 2\n"]
-    assert tools.first_error("".join(lines)) == "a.c:1:2: error: no such thing"
-    assert tools.first_error("quiet\n") == "quiet"
-    assert tools.first_error("") == "make fails without a message"
 
 
 def test_a_tool_that_fails_is_a_build_error() -> None:
