@@ -7,19 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-from record_lines import load_lines
+from report_support import ledger_of
 
 from kfabric.report.export import report, write_json
-from kfabric.verdict.ledger import Ledger, build
 from kfabric.verdict.stats import Latency, latency, row
 from kfabric.verdict.verdict import judge
-
-DATA = Path(__file__).parents[1] / "data" / "traces"
-
-
-def ledger_of(name: str) -> Ledger:
-    """The ledger of a recorded trace."""
-    return build(load_lines((DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()))
 
 
 def test_report_keeps_verdict_findings_and_table() -> None:

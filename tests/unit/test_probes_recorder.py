@@ -22,18 +22,12 @@ from kfabric.recording.records import (
     TallyRecord,
     WaitRecord,
     count,
+    pack,
 )
 from kfabric.verdict.ledger import build
 from kfabric.verdict.verdict import Outcome, Rules, judge
 
 CQ = 7
-
-
-def pack(record: Record) -> bytes:
-    """A record as the kernel part writes it."""
-    names = record.MEMBERS.split()
-    values = [record.KIND if name == "kind" else getattr(record, name, 0) for name in names]
-    return record.FORMAT.pack(*values)
 
 
 class FakeProbe:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from record_lines import dump_lines, load_lines
+from report_support import TRACES
 
 from kfabric.recording import records
 from kfabric.recording.records import (
@@ -32,7 +33,6 @@ from kfabric.verdict.ledger import build
 ROOT = Path(__file__).parents[2]
 PROGRAM = (ROOT / "harness/probes/wakeups.bpf.c").read_text(encoding="utf-8")
 HEADER = (ROOT / "harness/recording/records.h").read_text(encoding="utf-8")
-TRACES = sorted((ROOT / "tests/data/traces").glob("*.jsonl"))
 WIDTH = {"u8": "B", "u32": "I", "s32": "i", "u64": "Q"}
 LAYOUTS: list[tuple[type[Record], str]] = [
     (WaitRecord, "wait_rec"),

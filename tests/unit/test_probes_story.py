@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from queue_scenes import TIMEOUT, WAKER_2, Scene
-from record_lines import load_lines
+from report_support import TRACES, ledger_of, recording_of
 
 from kfabric.recording.records import (
     MarkRecord,
@@ -24,17 +23,11 @@ from kfabric.verdict.moments import moments
 from kfabric.verdict.story import story, waits_of_finding
 from kfabric.verdict.verdict import judge
 
-TRACES = Path(__file__).parent.parent / "data" / "traces"
 SLEEPER, WAKER = 1, 2
 FRAMES = {
     SLEEPER: ("kfi_waitq_sleep+0x7c [kfabric]", "kfi_wait+0x10 [kfabric]"),
     WAKER: ("kfi_publish+0x10d [kfabric]",),
 }
-
-
-def load(name: str) -> Recording:
-    """One of the recorded traces."""
-    return load_lines((TRACES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines())
 
 
 def first(recording: Recording) -> tuple[Ledger, Finding]:
@@ -54,7 +47,7 @@ def test_story_of_a_lost_wake_up() -> None:
         StackRecord(20, 40000, 101, sleeper=SLEEPER),
         StackRecord(20, 50000, 7, waker=WAKER),
     )
-    assert story(*first(with_stacks(load("lost"), *stacks))).splitlines()[1:] == [
+    assert story(*first(with_stacks(recording_of("lost"), *stacks))).splitlines()[1:] == [
         "      0.000 ms  thread ping/101 begins wait 2 on wait set 20",
         "      0.001 ms  thread ping/101 sleeps there",
         "      0.010 ms  publication 2 (event on CQ 21) by thread ksoftirqd/0/7 in softirq "
@@ -72,7 +65,7 @@ def test_story_of_a_lost_wake_up() -> None:
 
 def test_story_of_a_wait_without_end() -> None:
     """It is still there when the recording ends."""
-    text = story(*first(load("lost-for-ever")))
+    text = story(*first(recording_of("lost-for-ever")))
     assert text.splitlines()[-1].endswith(
         "thread ping/101 is still in its wait; the recording ends"
     )
@@ -80,7 +73,7 @@ def test_story_of_a_wait_without_end() -> None:
 
 def test_story_of_a_herd_tells_of_each_who_was_woken() -> None:
     """The finding names one wait; the story has all that the event woke."""
-    ledger, finding = first(load("herd"))
+    ledger, finding = first(recording_of("herd"))
     text = story(ledger, finding)
     for wait in waits_of_finding(ledger, finding):
         assert f"{ledger.thread_name(wait.record.tid)} is woken by" in text
@@ -93,16 +86,16 @@ def test_two_stacks_of_one_wait_are_one() -> None:
         StackRecord(20, 40000, 101, waker=WAKER),
         StackRecord(20, 40000, 101, sleeper=SLEEPER),
     )
-    text = story(*first(with_stacks(load("lost"), *stacks)))
+    text = story(*first(with_stacks(recording_of("lost"), *stacks)))
     assert "thread ping/101 slept in:" in text and "thread ping/101 was woken from:" in text
 
 
 @pytest.mark.parametrize(
-    "name", [p.stem for p in sorted(TRACES.glob("*.jsonl")) if judge(build(load(p.stem))).findings]
+    "name", [path.stem for path in TRACES if judge(ledger_of(path.stem)).findings]
 )
 def test_every_finding_has_a_story(name: str) -> None:
     """It begins with the finding, has more lines, and is in order of time."""
-    ledger, finding = first(load(name))
+    ledger, finding = first(recording_of(name))
     lines = story(ledger, finding).splitlines()
     assert lines[0] == str(finding)
     times = [float(line.split(" ms ")[0]) for line in lines[1:] if " ms  " in line]
@@ -112,7 +105,7 @@ def test_every_finding_has_a_story(name: str) -> None:
 
 def test_moments_keep_what_a_finding_is_about() -> None:
     """Its queue at its time; objects stay, and the part has the same finding."""
-    recording = load("lost")
+    recording = recording_of("lost")
     far = [replace(r, queue=99) for r in recording.records if isinstance(r, SignalRecord)]
     late = SignalRecord(20, 60_000_000_000, 3, source=21)
     whole = replace(recording, records=(*recording.records, *far, late), tallies={})
@@ -130,7 +123,7 @@ def test_moments_keep_what_a_finding_is_about() -> None:
 
 def test_doubtful_recording_is_kept_whole() -> None:
     """It is unknown which part of it is wrong."""
-    recording = load("unsure-gap")
+    recording = recording_of("unsure-gap")
     assert moments(recording, build(recording), []) is recording
 
 

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 from record_lines import load_lines
+from report_support import TRACES
 
 from kfabric.recording.records import Context
 from kfabric.verdict.ledger import build
 from kfabric.verdict.verdict import Kind, Outcome, Rules, Side, Verdict, judge
-
-TRACES = sorted((Path(__file__).parent.parent / "data" / "traces").glob("*.jsonl"))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from record_lines import load_lines
+from report_support import TRACES, recording_of
 
 from kfabric.docs import rules
 from kfabric.recording.records import Recording, SignalRecord, WaitRecord
@@ -15,17 +15,9 @@ from kfabric.rv import catalogue, events, files
 from kfabric.rv.automaton import Arrow, Automaton, Refusal
 
 TOP = Path(__file__).parents[2]
-TRACES = TOP / "tests/data/traces"
 RV = TOP / files.DIRECTORY
-HEALTHY = sorted(
-    path.stem for path in TRACES.glob("*.jsonl") if "# verdict: verified" in path.read_text()
-)
+HEALTHY = sorted(path.stem for path in TRACES if "# verdict: verified" in path.read_text())
 EACH = pytest.mark.parametrize("automaton", catalogue.ALL, ids=lambda one: one.name)
-
-
-def recorded(name: str) -> Recording:
-    """One of the recorded traces."""
-    return load_lines((TRACES / f"{name}.jsonl").read_text().splitlines())
 
 
 def refusals(recording: Recording) -> dict[str, list[Refusal]]:
@@ -112,7 +104,7 @@ def test_tracepoints_are_read_with_their_arguments() -> None:
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_recording_is_accepted(name: str) -> None:
     """The verdict finds nothing in it either."""
-    recording = recorded(name)
+    recording = recording_of(name)
     assert refusals(recording) == {"kfi_wait": [], "kfi_wake": []}
     assert any(events.of_threads(recording).values())
 
@@ -120,7 +112,7 @@ def test_healthy_recording_is_accepted(name: str) -> None:
 @pytest.mark.parametrize("name", ["lost", "lost-counter"])
 def test_lost_wake_up_is_refused_when_its_call_ends(name: str) -> None:
     """A publication found the thread asleep, and did not wake it."""
-    assert refusals(recorded(name)) == {"kfi_wait": [Refusal("owed", "end")], "kfi_wake": []}
+    assert refusals(recording_of(name)) == {"kfi_wait": [Refusal("owed", "end")], "kfi_wake": []}
 
 
 def wait(tid: int, **values: int) -> WaitRecord:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from queue_scenes import QUEUE, TIMEOUT, US, WAITER_2, Scene
+from queue_scenes import QUEUE, TIMEOUT, US, WAITER_2, Scene, backlog_of
 from wait_scenes import change_wait
 
-from kfabric.verdict.backlog import Backlog, End, Sleep, sleeps_of, wake_effects
+from kfabric.verdict.backlog import End, Sleep, sleeps_of, wake_effects
 from kfabric.verdict.ledger import Queue, Wait
 
 
@@ -19,12 +19,6 @@ def wait_of(scene: Scene) -> Wait:
     """The scene's one wait."""
     (wait,) = queue_of(scene).waits
     return wait
-
-
-def backlog_of(scene: Scene) -> Backlog:
-    """The backlog of the scene's marks."""
-    ledger = scene.ledger()
-    return Backlog(ledger.marks, list(ledger.queues.values()))
 
 
 def asleep(scene: Scene) -> list[bool]:

@@ -13,11 +13,11 @@ from queue_scenes import (
     WAKER,
     WAKER_2,
     Scene,
+    backlog_of,
     only,
     silent,
 )
 
-from kfabric.verdict.backlog import Backlog
 from kfabric.verdict.kinds import Finding, Kind
 from kfabric.verdict.story import story
 
@@ -27,12 +27,6 @@ EITHER = "either it came before the store, or thread {} overlooked what was stor
 def lost(scene: Scene) -> Finding:
     """The one finding of a scene: the waiter lost what the waker published."""
     return only(scene, Kind.LOST, WAITER, WAKER)
-
-
-def backlog_of(scene: Scene) -> Backlog:
-    """The backlog of the scene's marks."""
-    ledger = scene.ledger()
-    return Backlog(ledger.marks, list(ledger.queues.values()))
 
 
 # Publish and wake in one function.

@@ -18,6 +18,7 @@ from kfabric.recording.records import (
     WakeRecord,
 )
 from kfabric.verdict import ledger
+from kfabric.verdict.backlog import Backlog
 from kfabric.verdict.kinds import Finding, Kind, Outcome, Verdict
 from kfabric.verdict.queues import QueueRules, judge
 
@@ -157,6 +158,12 @@ class Scene:
     def verdict(self, **rules) -> Verdict:
         """The verdict on it."""
         return judge(self.ledger(), QueueRules(**rules))
+
+
+def backlog_of(scene: Scene) -> Backlog:
+    """The backlog of the scene's marks."""
+    built = scene.ledger()
+    return Backlog(built.marks, list(built.queues.values()))
 
 
 def only(scene: Scene, kind: Kind, waiter: int, waker: int, **rules) -> Finding:
