@@ -169,7 +169,6 @@ def _disown(proc: subprocess.Popen[bytes]) -> int:
 
 
 def _resize(terminal: int, rows: int, cols: int) -> None:
-    import fcntl
     import struct
     import termios
 
