@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kfabric.vm import argv as qemu
-from kfabric.vm import cache
+from kfabric.vm import cache, tools
 from kfabric.vm.spec import Accel, Image
 
 DEVICE = Path("/dev/kvm")
@@ -77,7 +77,7 @@ def probe_kvm(image: Image) -> str:
     argv += ["-kernel", str(image.kernel), "-serial", "stdio"]
     argv += ["-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
     with subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+        [*tools.END_WITH_US, *argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
