@@ -544,7 +544,7 @@ def test_parameter_that_one_module_has_is_no_error(
     guest_part.UserModule(tmp_path, ["core", "top"], []).load(count=3)
 
 
-def test_kernel_names_the_parameters_that_it_ignores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_names_the_parameters_that_it_ignores() -> None:
     """Those of other modules, and lines of users, do not count."""
     lines = [
         (True, "ifb: unknown parameter 'nosuch' ignored"),
