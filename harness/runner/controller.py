@@ -134,7 +134,28 @@ class Controller:
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
         """End the run with one clear line if a guest cannot be replaced."""
         self._begun = True
+        self._replace_if_needed(self._config.pluginmanager.getplugin("dsession"))
         return (yield from self._explaining_boot_failures())
+
+    def _replace_if_needed(self, xdist: Any) -> None:
+        """Boot a guest in place of one that has ended only if there is a test left for it.
+
+        xdist has no hook for this. It always starts a new worker, and waits for it.
+        """
+        clone, report_line = xdist._clone_node, xdist.report_line
+
+        def replace_worker(node: Any) -> None:
+            if self._scheduler.needs_guest and not xdist.shouldstop:
+                slot = self._slot(node)
+                slot.start()
+                self._say(f"booting {slot.life.name} for the tests that are left")
+                clone(node)
+
+        def without_promise(line: str) -> None:
+            if "replacing crashed worker" not in line:
+                report_line(line)
+
+        xdist._clone_node, xdist.report_line = replace_worker, without_promise
 
     def _explaining_boot_failures(self) -> Generator[None, Any, Any]:
         try:
@@ -213,7 +234,7 @@ class Controller:
                 del xdist.write_line
 
     def _node_down(self, node: Any, error: object) -> None:
-        """Evaluate how a guest ended, and boot the next one for its slot."""
+        """Evaluate how a guest ended."""
         slot = self._slot(node)
         if not error:
             slot.life.idle = True
@@ -228,12 +249,11 @@ class Controller:
         if not (ending.retired and ending.clean):
             # Until a test gets the failure.
             self._unexplained.append(ending)
-        slot.start()
 
     def _retire(self, node: Any, ending: Ending) -> None:
         """Give the remaining tests of a guest that a test has harmed to another one."""
         test = (self._finished[ending.name] or ["a test"])[-1]
-        self._say(f"{test} harmed {ending.name}: others get a new guest", ending.stderr)
+        self._say(f"{test} harmed {ending.name}: no other test runs there", ending.stderr)
         self._scheduler.retire(node)
         # xdist is about to count a crash, and ends the run after too many.
         self._config.pluginmanager.getplugin("dsession")._failed_nodes_count -= 1

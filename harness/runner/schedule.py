@@ -32,6 +32,11 @@ class Together(LoadScheduling):  # type: ignore[misc]  # it has no types
         if node in self.node2pending:
             super().add_node_collection(node, collection)
 
+    @property
+    def needs_guest(self) -> bool:
+        """Whether a new guest would have something to do: to collect, or to run a test."""
+        return bool(self.pending) or not self.collection_is_completed
+
     def retire(self, node: Any) -> None:
         """Record that a guest, which is about to be removed, ended between two tests."""
         self._retired.append(node)

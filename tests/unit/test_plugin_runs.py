@@ -97,11 +97,23 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
     assert failure.get("message") == "guest0.0: guest kernel panic: Fatal exception"
     assert "Kernel panic - not syncing" in str(failure.text), "the console's end is in it"
     assert "earlier tests there" in str(failure.text) and "test_a" in str(failure.text)
+    result.stdout.fnmatch_lines(["kfabric: booting guest0.1 for the tests that are left"])
     result.stdout.fnmatch_lines(["*guest0.0's console*", "*Kernel panic - not syncing*"])
     assert sorted(path.name for path in (pytester.path / "guests").iterdir()) == [
         "guest0.0",
         "guest0.1",
     ]
+
+
+@pytest.mark.parametrize(("last", "options"), [("", []), ("def test_c(): pass", ["-x"])])
+def test_guest_is_not_replaced_if_no_test_is_left_for_another(
+    run, pytester, last, options
+) -> None:
+    """A boot takes seconds: the last test panicked, or the run is to stop."""
+    result = run(f"def test_a(): pass\ndef test_b(): panic('x')\n{last}\n", *options)
+    result.assert_outcomes(passed=1, failed=1)
+    assert [path.name for path in (pytester.path / "guests").iterdir()] == ["guest0.0"]
+    result.stdout.no_fnmatch_line("*replacing*")
 
 
 def test_dead_guest_is_shown_with_the_line_of_its_test(run) -> None:
