@@ -42,6 +42,7 @@ from kfabric.vm.client import AgentClient, RemoteJob, StreamEnd
 from kfabric.vm.frozen import FreezeError, Frozen
 from kfabric.vm.qmp import QmpLink
 from kfabric.vm.spec import Accel, Image, VmSpec
+from kfabric.vm.steps import say
 from kfabric.vm.watchdog import Watchdog
 from kfabric.vm.wire import Kind, Start
 
@@ -261,6 +262,7 @@ class Vm:
 
     def _freeze(self, target: Frozen) -> None:
         """Boot another guest like this one, and save it; raises BootError or FreezeError."""
+        say("no guest of this kind is saved: booting one, to save it")
         other = Vm(self.spec, self.image, self.accel, target.directory, self._source)
         # self.spec has the kernel's requirements already. A frozen guest needs no vmcore.
         other.spec = replace(self.spec, vmcore=False)

@@ -9,16 +9,15 @@ Each step is skipped if its result exists.
 
 import os
 import platform
-import sys
 from pathlib import Path
 
-from kfabric import names
 from kfabric.errors import SetupError
 from kfabric.vm import accel, cache, image, kbuild, layer, tools, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.machine import Vm
 from kfabric.vm.source import SOURCE as SOURCE
 from kfabric.vm.spec import Accel, Extras, Image, VmSpec
+from kfabric.vm.steps import say as say
 from kfabric.vm.versions import Version
 
 PROGRAMS = (
@@ -35,12 +34,6 @@ PROGRAMS = (
 
 SPACE_MIB = 200
 """For the modules; the image has a check of its own."""
-
-
-def say(line: str) -> None:
-    """Show a step to the user, on standard error, unless it was started with -q."""
-    if names.QUIET not in os.environ:
-        print(f"kfabric: {line}", file=sys.stderr, flush=True)
 
 
 def version(kernel: str = "") -> Version:

@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
+
+from kfabric import names
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 PERCENT = 10
 """Between two lines where there is no terminal."""
+
+
+def say(line: str) -> None:
+    """Show a step to the user, on standard error, unless it was started with -q."""
+    if names.QUIET not in os.environ:
+        print(f"kfabric: {line}", file=sys.stderr, flush=True)
 
 
 class Steps:

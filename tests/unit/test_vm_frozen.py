@@ -13,6 +13,7 @@ from typing import cast
 
 import pytest
 
+from kfabric import names
 from kfabric.errors import BootError, SetupError
 from kfabric.vm import frozen, machine
 from kfabric.vm.argv import Disk
@@ -189,6 +190,25 @@ def test_kernel_that_does_not_boot_is_not_waited_for_twice(
     with pytest.raises(type(error)):
         vm.start()
     assert vm.launches == []
+
+
+def test_guest_that_boots_to_be_saved_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It takes long, in the place of a start that takes a second."""
+
+    def show(vm: Vm, disk: Disk) -> None:
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line == "kfabric: no guest of this kind is saved: booting one, to save it"
+        raise BootError("it has shown the line")
+
+    monkeypatch.delenv(names.QUIET, raising=False)
+    monkeypatch.setattr(frozen, "make_disk", lambda *_: None)
+    monkeypatch.setattr(Vm, "_boot", show)
+    target = Frozen(tmp_path / "kind")
+    target.directory.mkdir()
+    with pytest.raises(BootError, match="has shown"):
+        Vm._freeze(PaperVm(tmp_path, VmSpec(), thaws=True), target)
 
 
 class Nobody:
