@@ -31,6 +31,10 @@ OTHERS = ("examples/*/Kbuild", "tests/kmod/*/Kbuild", "tests/gallery/*/Kbuild")
 STRICT = "W=1"
 """Enables more warnings of the compiler, modpost and kernel-doc."""
 
+# Made by a build in a source directory, or by tools. A copy would mislead make: an object may
+# be of another kernel.
+_MADE = (".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
+_MADE_NAMES = ("Module.symvers", "modules.order", "__pycache__")
 # Files with the key of whatever was built.
 _STAMP, _CORE_STAMP = "stamp", "stamp-core"
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
@@ -201,8 +205,14 @@ def make(argv: list[str], copy: Path, shown: str = "") -> str:
     return done.stdout
 
 
+def is_source(name: str) -> bool:
+    """Whether a build may need a file or a directory of this name: it is not hidden or made."""
+    return not name.startswith(".") and not name.endswith(_MADE) and name not in _MADE_NAMES
+
+
 def _files(source: Path, tree: Path) -> Iterator[Path]:
-    return (path for path in sorted((source / tree).rglob("*")) if path.is_file())
+    paths = (path for path in sorted((source / tree).rglob("*")) if path.is_file())
+    return (path for path in paths if all(map(is_source, path.relative_to(source).parts)))
 
 
 def kernel_key(image: Image) -> str:

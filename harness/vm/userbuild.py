@@ -22,9 +22,6 @@ from kfabric.vm.spec import Image, Variant
 FILES = ("Kbuild", "Makefile")
 """What kbuild reads: the first that exists."""
 
-# Made by a build in the user's directory, or by tools. A copy would mislead make.
-_MADE = (".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
-_MADE_NAMES = ("Module.symvers", "modules.order", "__pycache__")
 # A call of ours needs a header of ours, or at least the function's name.
 _CALLS = re.compile(rb"\bkfid?_\w|\bkfabric\w*\.h\b|\bKFABRIC_")
 _BUILT_FROM = (".c", ".h", ".S", ".mk")
@@ -98,13 +95,12 @@ def files(source: Path, tree: Path) -> Iterator[Path]:
         here = Path(place)
         # The user's tree may contain our checkout.
         directories[:] = sorted(
-            name for name in directories if _wanted(name) and (here / name).resolve() != source
+            name
+            for name in directories
+            if kbuild.is_source(name) and (here / name).resolve() != source
         )
-        yield from ((here / name).relative_to(tree) for name in sorted(filter(_wanted, names)))
-
-
-def _wanted(name: str) -> bool:
-    return not name.startswith(".") and not name.endswith(_MADE) and name not in _MADE_NAMES
+        chosen = sorted(filter(kbuild.is_source, names))
+        yield from ((here / name).relative_to(tree) for name in chosen)
 
 
 def make_argv(headers: Headers, copy: Path, variant: Variant, core: Path | None) -> list[str]:

@@ -59,6 +59,23 @@ def test_the_copy_follows_the_sources(checkout: Path, tmp_path: Path) -> None:
     assert (copy / "kmod/kfabric.mod.c").exists()
 
 
+def test_build_in_the_checkout_is_not_copied(checkout: Path, tmp_path: Path) -> None:
+    """make would take its objects, which may be of another kernel, for the copy's own."""
+    before = key(checkout)
+    for name in ("core/main.o", "core/.main.o.cmd", "kfabric.ko", "kfabric.mod.c"):
+        (checkout / "kmod" / name).touch()
+    for name in ("kmod/Module.symvers", "kmod/modules.order", "examples/ulp/Module.symvers"):
+        (checkout / name).touch()
+    assert key(checkout) == before
+    copy = tmp_path / "copy"
+    kbuild.sync(checkout, copy)
+    copied = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
+    assert copied == {
+        *("kmod/Kbuild", "kmod/core/main.c"),
+        *("examples/ulp/Kbuild", "examples/ulp/ulp.c"),
+    }
+
+
 def test_all_modules_are_linked_anew(tmp_path: Path) -> None:
     """A module without a source is removed, and so is the list of exports."""
     for name in ("Module.symvers", "old.ko", "main.o", "main.mod.c"):
