@@ -115,6 +115,11 @@ def panic_title(text: str) -> str:
     return f"{reason} ({before[-1]})" if before else reason
 
 
+def is_of_time(title: str) -> bool:
+    """Whether a panic's title says only that something took long, as it may on a busy host."""
+    return re.match(r"softlockup:|hung_task:|Hard LOCKUP|RCU Stall", title) is not None
+
+
 def init_began(text: str) -> bool:
     """Whether the kernel has started its first process."""
     return "Run /init as init process" in text

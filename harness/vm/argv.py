@@ -156,6 +156,9 @@ def cmdline(spec: VmSpec) -> str:
             "hung_task_panic=1",
             "sysctl.kernel.hung_task_timeout_secs=90",
             "softlockup_panic=1",
+            # A soft lockup is twice this, and comes before the end of a silent guest. The 20 s
+            # of the default are less than an emulated CPU may have to wait on a busy host.
+            "watchdog_thresh=20",
             # Boot time under TCG: 1 s of crypto self-tests, and a TSC that is synchronised
             # across CPUs but not recognised as such.
             "cryptomgr.notests",

@@ -588,7 +588,8 @@ class Vm:
         title = splats.panic_title(text)
         if title or self._qmp.panicked:
             console = "\n".join(filter(None, (splats.excerpt(text), self._dump.outcome)))
-            return GuestPanic(title or "see the console", console=console)
+            hint = starved() if splats.is_of_time(title) else ""
+            return GuestPanic(title or "see the console", hint, console)
         errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()
         what = f"QEMU ended with status {rc}" + (f": {errors.splitlines()[-1]}" if errors else "")
         return GuestLost(what, starved(), splats.excerpt(text))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kfabric.root import ROOT
 from kfabric.vm import argv as qemu
+from kfabric.vm import versions
 from kfabric.vm.spec import Accel, Image, VmSpec
 from kfabric.vm.versions import Stock, Version
 
@@ -112,6 +114,19 @@ def test_parameters_of_the_spec_come_last_on_the_kernel_command_line() -> None:
     """The kernel takes the last of two, so that a spec can override ours."""
     spec = VmSpec(cmdline=("panic=5", "idle=poll"))
     assert qemu.cmdline(spec).split()[-2:] == ["panic=5", "idle=poll"]
+
+
+@pytest.mark.parametrize("kernel", [*versions.load(ROOT).kernels])
+def test_soft_lockup_is_found_before_its_guest_is_silent_for_too_long(kernel: str) -> None:
+    """The guest's last words have the stack; without one of its CPUs it may send no heartbeat.
+
+    The kernel looks every 2/5 of the threshold, and reports a CPU that is stuck for twice as long.
+    """
+    spec = VmSpec().on(versions.load(ROOT).find(kernel))
+    words = [word for word in qemu.cmdline(spec).split() if word.startswith("watchdog_thresh=")]
+    seconds = int(words[-1].partition("=")[2])
+    assert seconds * (2 + 0.4) < spec.deadlines.silence
+    assert 10 < seconds <= 60, "more than the default, and a value that the kernel takes"
 
 
 def test_qemu_arguments_of_the_spec_are_passed_on() -> None:

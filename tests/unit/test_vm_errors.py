@@ -94,6 +94,14 @@ def dead_qemu(vm: SilentVm) -> GuestError:
     return vm._autopsy(-9)
 
 
+def soft_lockup(vm: SilentVm) -> GuestError:
+    """The guest's CPU may have had no time for a while."""
+    title = "watchdog: BUG: soft lockup - CPU#1 stuck for 41s! [cat:9]"
+    end = "Kernel panic - not syncing: softlockup: hung tasks"
+    vm.console_path.write_text(f"{BOOT}[   61.000000] {title}\n[   61.000009] {end}\n")
+    return vm._autopsy(0)
+
+
 def silent_tests(vm: SilentVm) -> KfabricError:
     """The pool ends a guest whose tests print nothing."""
 
@@ -118,6 +126,8 @@ ENDS: Mapping[Callable[[SilentVm], KfabricError], str] = {
     slow_command: "command timed out: insmod my_mod.ko: not done after 60 s",
     no_heartbeat: "guest hangs: no heartbeat for 30 s, QEMU does not answer either",
     dead_qemu: "guest lost: QEMU ended with status -9",
+    soft_lockup: "guest kernel panic: softlockup: hung tasks "
+    "(watchdog: BUG: soft lockup - CPU#1 stuck for 41s! [cat:9])",
     silent_tests: "guest hangs: the tests printed nothing for 150 s",
 }
 
@@ -135,6 +145,15 @@ def test_error_of_a_busy_host_shows_its_load(
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert end(vm).line() == ENDS[end] + remark
+
+
+def test_panic_of_the_kernels_own_doing_shows_no_load(
+    vm: SilentVm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy host does not cause an oops."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (9.1, 0.0, 0.0))
+    vm.console_path.write_text("[    9.000000] Kernel panic - not syncing: Fatal exception\n")
+    assert vm._autopsy(0).line() == "guest kernel panic: Fatal exception"
 
 
 def test_failed_command_shows_the_console_since_it_began(vm: SilentVm) -> None:
