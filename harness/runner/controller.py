@@ -6,9 +6,10 @@ after the last test still decides the exit status.
 """
 
 import os
+import queue
 import time
 from collections import defaultdict, deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Any, NoReturn
 
 import pytest
 
+from kfabric import names
 from kfabric.errors import ExitStatus, KfabricError, counted
 from kfabric.guest import worker
-from kfabric.names import SUSPECTS
 from kfabric.runner import far, junit
 from kfabric.runner.outcome import GREEN, WHOLE, Trouble
 from kfabric.runner.pool import Boot, Ending, Life, Pool, Slot
+from kfabric.runner.standstill import Standstill
 from kfabric.vm import prepare, usermodule, versions, vmcore
 from kfabric.vm.spec import VmSpec
 
@@ -88,7 +90,7 @@ class Controller:
         # Gateway id -> how its guest ended.
         self._crashes: dict[str, Ending] = {}
         # Guest -> its last finished tests, and the texts of failure reports from there.
-        self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SUSPECTS))
+        self._finished: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=names.SUSPECTS))
         self._failures: dict[str, list[str]] = defaultdict(list)
         # Test -> its file, its line from 0, and its name.
         self._places: dict[str, tuple[str, int | None, str]] = {}
@@ -100,6 +102,7 @@ class Controller:
         xml = config.getoption("xmlpath", None)
         # As pytest expands the option.
         self._junit = Path(os.path.expanduser(os.path.expandvars(xml))).absolute() if xml else None
+        self._standstill = Standstill(self._running, self._show_standstill)
         self._given_up = False
         self._begun = False
         self._fatal: KfabricError | None = None
@@ -134,7 +137,9 @@ class Controller:
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
         """End the run with one clear line if a guest cannot be replaced."""
         self._begun = True
-        self._replace_if_needed(self._config.pluginmanager.getplugin("dsession"))
+        xdist = self._config.pluginmanager.getplugin("dsession")
+        self._replace_if_needed(xdist)
+        self._show_standstills(xdist)
         return (yield from self._explaining_boot_failures())
 
     def _replace_if_needed(self, xdist: Any) -> None:
@@ -156,6 +161,29 @@ class Controller:
                 report_line(line)
 
         xdist._clone_node, xdist.report_line = replace_worker, without_promise
+
+    def _show_standstills(self, xdist: Any) -> None:
+        """Look whenever xdist has waited for the guests in vain, which it does for 2 s."""
+        get = xdist.queue.get
+
+        def get_or_look(timeout: float) -> Any:
+            try:
+                return get(timeout=timeout)
+            except queue.Empty:
+                self._standstill.look()
+                raise
+
+        xdist.queue.get = get_or_look
+
+    def _running(self) -> Iterator[tuple[str, str]]:
+        """The guests that have tests, and the first test of each."""
+        for node, tests in self._scheduler.node2pending.items():
+            if tests:
+                yield self._slot(node).life.name, self._collected[tests[0]]
+
+    def _show_standstill(self, line: str) -> None:
+        if self._config.option.verbose >= 0 and names.QUIET not in os.environ:
+            self._say(line)
 
     def _explaining_boot_failures(self) -> Generator[None, Any, Any]:
         try:
@@ -203,6 +231,11 @@ class Controller:
     @pytest.hookimpl
     def pytest_runtest_logstart(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
         self._places[nodeid] = location
+        self._standstill.begin(nodeid)
+
+    @pytest.hookimpl
+    def pytest_runtest_logfinish(self) -> None:
+        self._standstill.end()
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -312,9 +345,9 @@ class Controller:
         if missing and (self._fatal or not self._given_up):
             crashes = sum(not ending.retired for ending in self._crashes.values())
             why = self._fatal.line() if self._fatal else f"{counted(crashes, 'guest')} had crashed"
-            names = missing[:LISTED] + ["…"] * (len(missing) > LISTED)
+            listed = missing[:LISTED] + ["…"] * (len(missing) > LISTED)
             console = [self._fatal.console] if self._fatal else []
-            text = "\n".join([f"{why}; what did not run:", *names, *console])
+            text = "\n".join([f"{why}; what did not run:", *listed, *console])
             found.append(Trouble(WHOLE, f"{counted(len(missing), 'test')} did not run", text))
         elif self._fatal:
             found.append(Trouble(WHOLE, self._fatal.line(), self._fatal.console))

@@ -540,6 +540,38 @@ def test_silent_tests_end_their_guest(run, pytester) -> None:
     assert "sysrq-trigger" in (pytester.path / "guests/guest0.0/console.log").read_text()
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_test_that_does_not_end_is_named_while_it_runs(run, pytester, quiet) -> None:
+    """Unless the run is quiet. The test waits until the host has looked."""
+    pytester.makeconftest("""
+    from pathlib import Path
+    from kfabric.runner import standstill
+
+    look = standstill.Standstill.look
+
+    def look_and_record(self):
+        look(self)
+        if self._began:
+            Path("looked").touch()
+
+    standstill.FIRST_SECONDS = 0.0
+    standstill.Standstill.look = look_and_record
+    """)
+    result = run(
+        """
+    from pathlib import Path
+    from kfabric.guest.waiting import wait_until
+
+    def test_a():
+        wait_until(Path("looked").exists, "the host to look", 50.0)
+    """,
+        *(["-q"] if quiet else []),
+    )
+    result.assert_outcomes(passed=1)
+    found = "kfabric: guest0.0: test_toy.py::test_a has run for " in result.stdout.str()
+    assert found != quiet
+
+
 def test_guest_that_has_nothing_left_to_do_may_be_silent(run) -> None:
     """While others still test; that is no hang."""
     result = run(
