@@ -82,12 +82,17 @@ class Splat:
         return f"kernel splat ({self.kind}): {self.title}\n{self.text}"
 
 
+def unstamped(line: str) -> str:
+    """A line of the console without its time stamp and indentation."""
+    return _PREFIX.sub("", line)
+
+
 def splats(text: str) -> list[Splat]:
     """Find each kernel report in a console or dmesg text, in order.
 
     Lines inside a report (its Oops line, its call trace) start no second one.
     """
-    lines = [_PREFIX.sub("", line.rstrip("\r")) for line in text.split("\n")]
+    lines = [unstamped(line.rstrip("\r")) for line in text.split("\n")]
     found: list[Splat] = []
     number = past = 0
     while number < len(lines):

@@ -237,14 +237,15 @@ class Controller:
     def pytest_runtest_logfinish(self) -> None:
         self._standstill.end()
 
-    @pytest.hookimpl
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record each test's guest, and the texts of its failure."""
+        """Record each test's guest, and the texts of its failure, which get lines of source."""
         self._reported.add(report.nodeid)
         node = getattr(report, "node", None)
         if node is None or node.gateway.id in self._crashes:
             return
-        guest = self._slot(node).life.name
+        life = self._slot(node).life
+        guest = life.name
         if report.when == "call" or not report.passed:
             self._called[node.gateway.id] = report.nodeid
         if report.when == "teardown":
@@ -252,6 +253,7 @@ class Controller:
         if report.failed:
             texts = [report.longreprtext, *(text for _, text in report.sections)]
             self._failures[guest] += texts
+            _add_lines(report, life)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object) -> Generator[None, Any, Any]:
@@ -397,6 +399,14 @@ class Controller:
             # pytest writes none for a session that did not begin.
             junit.begin(self._junit, self._config.getini("junit_suite_name"))
             junit.add(self._junit, self.troubles())
+
+
+def _add_lines(report: pytest.TestReport, life: Life) -> None:
+    """Add lines of source to the kernel's reports in a failure, where kfabric.guest put them."""
+    if isinstance(report.longrepr, str):
+        report.longrepr = life.with_lines(report.longrepr)
+    elif sections := getattr(report.longrepr, "sections", None):
+        sections[:] = [(name, life.with_lines(text), *rest) for name, text, *rest in sections]
 
 
 def _distribute(config: pytest.Config, pool: Pool) -> None:

@@ -161,6 +161,11 @@ class FarGuest:
         self._console = self._call("console", None, ANSWER_SECONDS)
         return splats.splats(self._console)
 
+    def with_lines(self, text: str) -> str:
+        # The module was built there.
+        lines: str = self._call("lines", text, ANSWER_SECONDS)
+        return lines
+
     def kill(self) -> None:
         # This ends all waits for it, even if the other machine does not answer.
         with contextlib.suppress(GuestError):

@@ -148,6 +148,9 @@ class Farside:
     def do_console(self, _: object) -> str:
         return self.guest.console_text()
 
+    def do_lines(self, text: str) -> str:
+        return self.guest.with_lines(text)
+
     def do_kill(self, _: object) -> None:
         self.guest.kill()
 

@@ -81,6 +81,9 @@ class Guest(Protocol):
     def splats(self) -> list[Splat]:
         """The kernel's reports about itself; GuestError if they are not known."""
 
+    def with_lines(self, text: str) -> str:
+        """The same part of the kernel log with lines of source; GuestError if that fails."""
+
     def kill(self) -> None:
         """End it at once."""
 
@@ -222,6 +225,12 @@ class Life:
         self._aborted.set()
         if self._guest:
             self._guest.kill()
+
+    def with_lines(self, text: str) -> str:
+        """The same text with lines of source for the frames of the user's modules, if it can be."""
+        with contextlib.suppress(GuestError):
+            return self._guest.with_lines(text) if self._guest else text
+        return text
 
     def join(self) -> None:
         """Wait until everything is freed; it must have been aborted or have ended.

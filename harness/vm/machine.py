@@ -36,7 +36,7 @@ from kfabric.errors import (
     starved,
 )
 from kfabric.vm import argv as qemu
-from kfabric.vm import bytecode, cache, frozen, programs, vmcore
+from kfabric.vm import bytecode, cache, frozen, programs, sourcelines, vmcore
 from kfabric.vm.argv import Disk
 from kfabric.vm.client import AgentClient, RemoteJob, StreamEnd
 from kfabric.vm.frozen import FreezeError, Frozen
@@ -441,11 +441,17 @@ class Vm:
             return ""
 
     def console_tail(self, since: int = 0) -> str:
-        return splats.tail(self.console_text(since))
+        return self.with_lines(splats.tail(self.console_text(since)))
 
     def splats(self) -> list[splats.Splat]:
         """The kernel's reports about itself so far."""
-        return splats.splats(self.console_text())
+        found = splats.splats(self.console_text())
+        return [replace(splat, text=self.with_lines(splat.text)) for splat in found]
+
+    def with_lines(self, text: str) -> str:
+        """A part of the kernel log, with lines of source for the frames of the user's modules."""
+        built = self.spec.env.get(names.MODULE_DIR)
+        return sourcelines.add(text, Path(built)) if built else text
 
     def require_no_splat(self) -> None:
         """Raise GuestSplat if the kernel has reported an error."""
@@ -587,7 +593,8 @@ class Vm:
         text = self.console_text()
         title = splats.panic_title(text)
         if title or self._qmp.panicked:
-            console = "\n".join(filter(None, (splats.excerpt(text), self._dump.outcome)))
+            report = self.with_lines(splats.excerpt(text))
+            console = "\n".join(filter(None, (report, self._dump.outcome)))
             hint = starved() if splats.is_of_time(title) else ""
             return GuestPanic(title or "see the console", hint, console)
         errors = self.console_path.with_name("qemu.log").read_text(errors="replace").strip()

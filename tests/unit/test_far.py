@@ -115,6 +115,11 @@ def test_console_is_kept_on_this_machine(booted: FarGuest, tmp_path: Path) -> No
     assert (tmp_path / "here/console.log").read_text() == text
 
 
+def test_lines_of_source_are_found_there(booted: FarGuest) -> None:
+    """Where the module was built."""
+    assert booted.with_lines("f+0x1/0x2 [mine]") == "f+0x1/0x2 [mine] (mine.c:7)"
+
+
 def test_machines_must_have_the_same_files(guest: FarGuest, monkeypatch) -> None:
     """Otherwise different versions of a test could run."""
     theirs = {"/k/tests/test_a.py": "0", "/k/tests/test_b.py": "0"}

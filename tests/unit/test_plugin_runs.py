@@ -106,9 +106,7 @@ def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
 
 
 @pytest.mark.parametrize(("last", "options"), [("", []), ("def test_c(): pass", ["-x"])])
-def test_guest_is_not_replaced_if_no_test_is_left_for_another(
-    run, pytester, last, options
-) -> None:
+def test_guest_is_not_replaced_if_no_test_is_left_for_another(run, pytester, last, options) -> None:
     """A boot takes seconds: the last test panicked, or the run is to stop."""
     result = run(f"def test_a(): pass\ndef test_b(): panic('x')\n{last}\n", *options)
     result.assert_outcomes(passed=1, failed=1)
@@ -455,6 +453,30 @@ def test_a_report_in_a_tests_failure_is_not_repeated(run) -> None:
     result.assert_outcomes(failed=1)
     assert result.ret == ExitStatus.TEST_FAILED
     result.stdout.no_fnmatch_line("*outside of any test*")
+
+
+def test_kernel_reports_of_a_failure_have_lines_of_source(run, pytester) -> None:
+    """Those that are the failure, and those that kfabric.guest adds to another one."""
+    pytester.makeconftest("""
+    import pytest
+    from kfabric.guest import phases
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(item):
+        report = yield
+        if report.when == "call" and item.name == "test_a":
+            phases.fail(report, "kernel", ["WARNING: x", " f+0x1/0x2 [mine]"])
+        elif report.failed:
+            phases.add(report, "kernel log", " f+0x1/0x2 [mine]")
+        return report
+    """)
+    result = run("def test_a(): pass\ndef test_b(): assert 1 == 2\n")
+    result.assert_outcomes(failed=2)
+    texts = [str(case.findtext("failure")) for case in cases(pytester).values()]
+    assert ["f+0x1/0x2 [mine] (mine.c:7)" in text for text in texts] == [True, True]
+    assert "assert 1 == 2" in texts[1]
+    assert result.stdout.str().count("f+0x1/0x2 [mine] (mine.c:7)") == 2
+    assert (pytester.path / "test.ktap").read_text().count("[mine] (mine.c:7)") == 2
 
 
 def test_dead_test_process_is_no_dead_guest(run) -> None:

@@ -6,15 +6,18 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from kfabric import names
 from kfabric.errors import BootError, CommandTimeout, GuestError, KfabricError
 from kfabric.runner.bridge import SILENT
 from kfabric.runner.pool import Guest, Slot
+from kfabric.vm import machine
 from kfabric.vm.machine import Command, Vm
 from kfabric.vm.spec import Accel, Deadlines, Image, VmSpec
 from kfabric.vm.versions import Stock, Version
@@ -154,6 +157,33 @@ def test_panic_of_the_kernels_own_doing_shows_no_load(
     monkeypatch.setattr(os, "getloadavg", lambda: (9.1, 0.0, 0.0))
     vm.console_path.write_text("[    9.000000] Kernel panic - not syncing: Fatal exception\n")
     assert vm._autopsy(0).line() == "guest kernel panic: Fatal exception"
+
+
+SHOWN: Mapping[str, Callable[[Vm], str]] = {
+    "a panic": lambda vm: vm._autopsy(0).console,
+    "a splat": lambda vm: vm.splats()[0].text,
+    "the console's end": lambda vm: vm.console_tail(),
+}
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_frames_of_the_users_module_have_lines_of_source(
+    vm: SilentVm, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The file console.log stays as the kernel wrote it."""
+    frame = "RIP: 0010:f+0x1/0x10 [mine]"
+    report = f"[ 1.0] BUG: x\n[ 1.1] Call Trace:\n[ 1.2] {frame}\n"
+    text = f"{report}[ 1.3] Kernel panic - not syncing: x\n"
+    vm.console_path.write_text(text)
+    assert SHOWN[what](vm).count(f"{frame}\n") == 1, "it has no module of a user"
+    vm.spec = replace(vm.spec, env={names.MODULE_DIR: "/built"})
+
+    def add(text: str, built: Path) -> str:
+        return text.replace(frame, f"{frame} ({built})")
+
+    monkeypatch.setattr(machine.sourcelines, "add", add)
+    assert f"{frame} (/built)\n" in SHOWN[what](vm)
+    assert vm.console_path.read_text() == text
 
 
 def test_failed_command_shows_the_console_since_it_began(vm: SilentVm) -> None:

@@ -100,6 +100,10 @@ class FakeGuest:
         """The "kernel's" reports."""
         return splats.splats(self.console_text())
 
+    def with_lines(self, text: str) -> str:
+        """Its module has one line."""
+        return text.replace("[mine]", "[mine] (mine.c:7)")
+
     def kill(self) -> None:
         """End all of its processes."""
         self.killed = True
