@@ -25,7 +25,7 @@ class ThreadGone(LookupError):
 
 @dataclass(frozen=True)
 class ThreadState:
-    """The state of one thread at one moment, from /proc."""
+    """The state of one thread at one moment, from /proc; the stack is empty while it runs."""
 
     tid: int
     name: str
@@ -62,7 +62,9 @@ def read_state(tid: int) -> ThreadState:
         status = _status(proc)
         # The order matters: off its CPU, then the place, then whether it ran meanwhile.
         syscall = (proc / "syscall").read_text().strip()
-        stack = tuple(_FRAME.findall((proc / "stack").read_text()))
+        # The kernel warns about a look at the stack of who runs in a function with a kretprobe.
+        asleep = syscall != "running" and status["State"][0] in SLEEPING_STATES
+        stack = tuple(_FRAME.findall((proc / "stack").read_text())) if asleep else ()
         wchan = (proc / "wchan").read_text().strip()
         after = _switches(_status(proc))
     except (FileNotFoundError, ProcessLookupError):

@@ -146,6 +146,11 @@ def test_own_thread_is_seen_running() -> None:
     assert not sleeping.read_state(threading.get_native_id()).off_cpu
 
 
+def test_stack_of_a_thread_that_runs_is_not_read() -> None:
+    """The kernel warns if that thread is in a function with a kretprobe."""
+    assert sleeping.read_state(threading.get_native_id()).stack == ()
+
+
 def test_pauses_double_up_to_a_limit(monkeypatch) -> None:
     """A poll neither burns the CPU nor oversleeps."""
     pauses: list[float] = []
