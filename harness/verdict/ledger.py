@@ -408,11 +408,11 @@ _THREAD_START = "completion on the stack of __kthread_create_on_node"
 
 
 def _late_marks(recording: Recording, queues: Mapping[int, Queue]) -> Iterator[str]:
-    """Functions that were marked late, if traced queues were busy by then."""
+    """Functions that were marked late, if queues with waits to judge were busy by then."""
     queues = {
         number: queue
         for number, queue in queues.items()
-        if recording.queues.get(number) != _THREAD_START
+        if queue.waits and recording.queues.get(number) != _THREAD_START
     }
     for name, (coming, attached) in recording.late.items():
         if not coming:

@@ -270,6 +270,14 @@ def test_threads_that_start_before_the_mark_are_no_doubt() -> None:
     assert scene.verdict().doubts == ()
 
 
+def test_wake_calls_before_the_mark_where_nobody_sleeps_are_no_doubt() -> None:
+    """A module makes files in its init function, which wakes a queue of the file system."""
+    scene = Scene()
+    scene.call(60)
+    scene.late = {"publish": (40 * US, 90 * US)}
+    assert scene.verdict().doubts == ()
+
+
 def test_mark_of_a_module_that_came_at_an_unknown_time_is_a_doubt() -> None:
     (doubt,) = late_by(0, 40).verdict().doubts
     assert doubt == "publish was not marked from the beginning of its module"
