@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Shows a step that takes long; a quick one leaves no line.
 
-with Slow("booting a guest", prepare.say):
-    vm.start()
+The block is the step::
+
+    with Slow("booting a guest", prepare.say):
+        vm.start()
 """
 
 import threading
