@@ -21,10 +21,10 @@ from kfabric.guest import topology
 if TYPE_CHECKING:
     from rdm_wire_link import Node
 
-#: Those of the stress tests send 10^6 messages together.
+#: Those that take hours send 10^6 messages together.
 RUNS = [
     pytest.param(1, 2000, id="1"),
-    *(pytest.param(n, 5000, id=str(n), marks=pytest.mark.stress) for n in range(2, 202)),
+    *(pytest.param(n, 5000, id=str(n), marks=pytest.mark.hours) for n in range(2, 202)),
 ]
 
 
