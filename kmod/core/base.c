@@ -112,7 +112,7 @@ static bool kfi_domain_notifies(struct kfi_domain_base *base)
 
 	spin_lock_irqsave(&base->lock, flags);
 	list_for_each_entry(src, &base->sources, sibling)
-		found |= src->queue || src->handled || src->notify;
+		found |= src->queue || READ_ONCE(src->handled) || src->notify;
 	spin_unlock_irqrestore(&base->lock, flags);
 	return found;
 }

@@ -61,7 +61,7 @@ struct kfi_turns {
  */
 int kfi_turns_set(struct kfi_waitq *q, bool on)
 {
-	struct kfi_turns *turns = NULL;
+	struct kfi_turns *turns = NULL, *old;
 	int ret = -KFI_EBUSY;
 
 	if (on) {
@@ -69,13 +69,16 @@ int kfi_turns_set(struct kfi_waitq *q, bool on)
 		if (!turns)
 			return -KFI_ENOMEM;
 	}
+	old = turns;
 	spin_lock_irq(&q->head.lock);
 	if (list_empty(&q->head.head)) {
-		swap(q->turns, turns);
+		old = q->turns;
+		/* Whether there are any is looked at without the lock. */
+		WRITE_ONCE(q->turns, turns);
 		ret = 0;
 	}
 	spin_unlock_irq(&q->head.lock);
-	kfree(turns);
+	kfree(old);
 	return ret;
 }
 

@@ -210,7 +210,8 @@ int kfi_source_kill(struct kfi_source *src)
 {
 	int ret;
 
-	if (src->handled && current_work() == &src->handler)
+	/* Another close may have begun. */
+	if (READ_ONCE(src->handled) && current_work() == &src->handler)
 		return -EBUSY;
 	ret = kfi_waitq_kill(&src->own);
 	if (ret)
@@ -218,7 +219,7 @@ int kfi_source_kill(struct kfi_source *src)
 
 	/* From here on, a read in the running handler does not arm it again. */
 	spin_lock_irq(&src->lock);
-	src->handled = false;
+	WRITE_ONCE(src->handled, false);
 	src->armed = false;
 	src->closing = true;
 	kfi_source_set_ready(src, false);

@@ -66,9 +66,13 @@ struct kfi_watch *kfi_watch_get(struct kfid *fid)
 	if (!fresh)
 		return NULL;
 	spin_lock_irq(&q->head.lock);
-	if (!q->watch)
-		swap(q->watch, fresh);
 	watch = q->watch;
+	if (!watch) {
+		watch = fresh;
+		fresh = NULL;
+		/* Publishers look without the lock. */
+		WRITE_ONCE(q->watch, watch);
+	}
 	kref_get(&watch->ref);
 	spin_unlock_irq(&q->head.lock);
 	kfree(fresh);
@@ -154,7 +158,7 @@ void kfi_watch_end(struct kfi_waitq *q)
 
 	spin_lock_irq(&q->head.lock);
 	watch = q->watch;
-	q->watch = NULL;
+	WRITE_ONCE(q->watch, NULL);
 	spin_unlock_irq(&q->head.lock);
 	if (!watch)
 		return;
