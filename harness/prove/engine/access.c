@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Marked accesses, choices and hooks: the points that read and write. */
+#include "internal.h"
+
+uint64_t value_at(const volatile void *p, int size)
+{
+	switch (size) {
+	case 1:
+		return *(const volatile uint8_t *)p;
+	case 2:
+		return *(const volatile uint16_t *)p;
+	case 4:
+		return *(const volatile uint32_t *)p;
+	default:
+		return *(const volatile uint64_t *)p;
+	}
+}
+
+void write_value(volatile void *p, uint64_t value, int size)
+{
+	switch (size) {
+	case 1:
+		*(volatile uint8_t *)p = value;
+		break;
+	case 2:
+		*(volatile uint16_t *)p = value;
+		break;
+	case 4:
+		*(volatile uint32_t *)p = value;
+		break;
+	default:
+		*(volatile uint64_t *)p = value;
+	}
+}
+
+pv_u64 pv_load(const volatile void *p, int size, enum pv_order order)
+{
+	struct op op = {
+		.kind = OP_READ, .access = ACCESS_READ, .size = size, .order = order,
+		.address = (const void *)p, .place = PLACE,
+	};
+	uint64_t value;
+
+	if (world.phase != PHASE_PLAY) {
+		check_access(p, size, false, true, PLACE);
+		return value_at(p, size);
+	}
+	op.object = object_at(p, size);
+	if (buffering() && partly_buffered(p, size)) {
+		op.drains = true;
+		op.blocks = true;
+	}
+	point(&op);
+	check_access(p, size, false, true, PLACE);
+	if (!buffering() || !forwarded(p, size, &value)) {
+		value = value_at(p, size);
+		sync_load(op.object, order);
+	}
+	trace(OP_READ, op.address, value, PLACE);
+	return value;
+}
+
+/* Into the buffer: no point.  False if it has to be stored at once. */
+static bool store_later(volatile void *p, uint64_t value, int size, enum pv_order order,
+			const void *place)
+{
+	struct store s = {
+		.address = (void *)p, .object = object_at(p, size), .value = value,
+		.size = size, .releases = order >= PV_RELEASE, .place = place,
+	};
+
+	sync_carry(&s.sync, order);
+	return buffer_store(&s);
+}
+
+static void store_now(volatile void *p, uint64_t value, int size, enum pv_order order,
+		      const void *place)
+{
+	struct op op = {
+		.kind = OP_WRITE, .access = ACCESS_WRITE, .size = size, .order = order,
+		.object = object_at(p, size), .address = (void *)p, .place = place,
+	};
+
+	point(&op);
+	check_access(p, size, true, true, place);
+	write_value(p, value, size);
+	sync_carry(&op.object->sync, order);
+}
+
+void pv_store(volatile void *p, pv_u64 value, int size, enum pv_order order)
+{
+	if (world.phase != PHASE_PLAY) {
+		check_access(p, size, true, true, PLACE);
+		write_value(p, value, size);
+		return;
+	}
+	if (buffering()) {
+		check_access(p, size, true, true, PLACE);
+		if (store_later(p, value, size, order, PLACE)) {
+			trace(OP_WRITE, (void *)p, value, PLACE);
+			if (order == PV_FULL)
+				pv_fence(PV_FENCE_FULL);
+			return;
+		}
+	}
+	store_now(p, value, size, order, PLACE);
+	trace(OP_WRITE, (void *)p, value, PLACE);
+	if (order == PV_FULL)
+		pv_fence(PV_FENCE_FULL);
+}
+
+void pv_update(volatile void *p, int size, enum pv_order order)
+{
+	struct op op = {
+		.kind = OP_UPDATE, .access = ACCESS_WRITE, .size = size, .order = order,
+		.address = (void *)p, .place = PLACE,
+	};
+
+	if (world.phase != PHASE_PLAY) {
+		check_access(p, size, true, true, PLACE);
+		return;
+	}
+	op.object = object_at(p, size);
+	op.drains = buffering();
+	op.blocks = buffering();
+	point(&op);
+	check_access(p, size, true, true, PLACE);
+	sync_load(op.object, order == PV_RELEASE ? PV_RELAXED : order);
+	if (order == PV_FULL)
+		sync_join(&self()->now, &self()->acquirable);
+	sync_carry(&engine.carried, order);
+	engine.before = value_at(p, size);
+	engine.updated = p;
+	trace(OP_UPDATE, (void *)p, 0, PLACE);
+}
+
+static int choose(int n, const char *what, const void *place)
+{
+	struct op op = { .kind = OP_CHOICE, .choices = n, .what = what, .place = place };
+	int value;
+
+	if (world.phase != PHASE_PLAY)
+		return 0;
+	point(&op);
+	value = engine.options.mode <= MODE_BOUND ? engine.step[engine.depth - 1].choice :
+						    sample_value(n);
+	trace(OP_CHOICE, NULL, value, place);
+	return value;
+}
+
+int pv_choose(int n)
+{
+	if (n < 1)
+		pv_fail(PV_BUG, "a choice of %d", n);
+	if (world.phase == PHASE_SETUP)
+		pv_fail(PV_BUG, "setup makes a choice");
+	return choose(n, "a choice", PLACE);
+}
+
+int prove_choose(int n)
+{
+	return pv_choose(n);
+}
+
+_Bool pv_may_fail(const char *what)
+{
+	if (!world.failures || !choose(2, what, PLACE))
+		return false;
+	world.failures--;
+	return true;
+}
+
+void pv_hook(const char *name)
+{
+	struct op op = { .kind = OP_HOOK, .what = name, .place = PLACE };
+
+	trace(OP_HOOK, name, 0, PLACE);
+	if (world.phase == PHASE_PLAY)
+		point(&op);
+}
+
+void pv_event(const struct pv_event_type *type, const void *fields)
+{
+	trace_event(type, fields);
+}

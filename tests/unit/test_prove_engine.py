@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""The checker of interleavings: it plays each one that differs, and finds what is planted."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENGINE = ROOT / "harness/prove/engine"
+PROGRAMS = ROOT / "tests/prove/engine"
+PLAIN = ("gcc", "-std=gnu11", "-O2", "-g", "-fno-omit-frame-pointer", "-fno-pie", "-I", str(ENGINE))
+WATCHED = (*PLAIN, "-fsanitize=thread", "--param", "tsan-distinguish-volatile=1")
+MEMORIES = ("sc", "tso", "pso")
+
+ENUMERATED = 20_000  # executions; a program with more is not compared
+DRAWN = 40  # programs for each memory model
+
+# Programs that need what drawn ones seldom do: a sleeper that could have been woken and
+# is not, halves of a variable, a write between a failed trylock and the unlock.
+CHOSEN = (
+    "S00|W01W00",
+    "S00R10|W01W00W11",
+    "S00S10|W01W10W00W11",
+    "H01|J01|R00",
+    "J01H02|R00R00",
+    "W01|L00R10K00R00|T02W11",
+)
+
+# Interleavings that differ in more than the order of independent steps.
+COUNTS = {
+    "two-writers": 2,
+    "three-writers": 6,
+    "four-writers": 24,
+    "independent": 1,
+    "readers": 1,
+    "three-readers-writer": 8,
+    "three-lockers": 6,
+    "choices": 6,
+    "lastzero": 5,
+    "failing": 3,
+    "failing-not": 1,
+    "store-buffering-barriers": 3,
+    "abab": 2,
+}
+
+# Scenarios with a fault, whatever the memory model.
+FAULTS = {
+    "last-choice": "check",
+    "lost-wake-up": "asleep-beside-ready",
+    "sleeps-for-ever": "asleep",
+    "race-relaxed": "race",
+    "race-no-acquire": "race",
+    "race-marked": "race",
+    "race-after-release": "race",
+    "abba": "lock-order",
+    "not-held": "not-held",
+    "self-lock": "self-lock",
+    "held-at-end": "held-at-end",
+    "atomic-sleep": "atomic-sleep",
+    "irq-sleep": "atomic-sleep",
+    "irq-unsafe": "irq-unsafe",
+    "trylock-sees-unlock": "check",
+    "use-after-free": "use-after-free",
+    "out-of-bounds": "out-of-bounds",
+    "double-free": "double-free",
+    "bad-free": "bad-free",
+    "leak": "leak",
+    "dead-stack": "dead-stack",
+    "crash": "crash",
+    "spinning": "steps",
+}
+
+# Scenarios that are right on sequential consistency, and where they are wrong.
+WEAK = {
+    "store-buffering": {"tso": "check", "pso": "check"},
+    "store-buffering-one-barrier": {"tso": "check", "pso": "check"},
+    "wake-up-no-barrier": {"tso": "asleep-beside-ready", "pso": "asleep-beside-ready"},
+    "message": {"pso": "check"},
+}
+
+# Scenarios that are right everywhere.
+RIGHT = (
+    *COUNTS,
+    "message-release",
+    "message-fence",
+    "own-store",
+    "frame",
+    "race-release",
+    "race-fences",
+    "wake-up",
+    "good-wake-up",
+    "stays",
+    "irq-safe",
+    "no-leak",
+    "spawned",
+    "timer",
+    "timer-unfired",
+    "finish-waits",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a checker printed: its status, its last line, and the lines before."""
+
+    status: int
+    result: dict[str, Any]
+    lines: list[dict[str, Any]]
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the finding, if there is one."""
+        finding = self.result["finding"]
+        return finding["kind"] if finding else None
+
+    @property
+    def finals(self) -> set[str]:
+        """The final states that were recorded."""
+        return {line["fields"]["text"] for line in self.lines if line["type"] == "record"}
+
+
+@dataclass(frozen=True)
+class Checker:
+    """A linked checker."""
+
+    path: Path
+
+    def run(self, *arguments: str, program: str = "") -> subprocess.CompletedProcess[str]:
+        """Run it with a command line, and a program for the scenario that reads one."""
+        environment = {**os.environ, "PROGRAM": program}
+        command = [str(self.path), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    def explore(self, *arguments: str, program: str = "") -> Outcome:
+        """Run it, and parse what it prints; its time is left out."""
+        done = self.run(*arguments, program=program)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        assert lines, done.stderr
+        del lines[-1]["seconds"]
+        return Outcome(done.returncode, lines[-1], lines[:-1])
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The engine's object files."""
+    directory = tmp_path_factory.mktemp("engine")
+    warnings = ("-Wall", "-Wextra", "-Werror")
+    for source in sorted(ENGINE.glob("*.c")):
+        command = [*PLAIN, *warnings, "-c", str(source), "-o", f"{directory / source.stem}.o"]
+        subprocess.run(command, check=True)
+    return [str(path) for path in sorted(directory.glob("*.o"))]
+
+
+def link(objects: list[str], source: str, directory: Path) -> Checker:
+    """Compile a file of scenarios as files under test are, and link a checker."""
+    compiled = directory / f"{source}.o"
+    subprocess.run([*WATCHED, "-c", str(PROGRAMS / f"{source}.c"), "-o", str(compiled)], check=True)
+    checker = directory / source
+    subprocess.run(["gcc", "-no-pie", "-o", str(checker), *objects, str(compiled)], check=True)
+    return Checker(checker)
+
+
+@pytest.fixture(scope="session")
+def basic(objects: list[str], tmp_path_factory: pytest.TempPathFactory) -> Checker:
+    """The checker of the small scenarios."""
+    return link(objects, "basic", tmp_path_factory.mktemp("basic"))
+
+
+@pytest.fixture(scope="session")
+def interpreter(objects: list[str], tmp_path_factory: pytest.TempPathFactory) -> Checker:
+    """The checker whose scenario plays a given program."""
+    return link(objects, "program", tmp_path_factory.mktemp("program"))
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_as_many_executions_as_interleavings_differ(basic: Checker, name: str, memory: str) -> None:
+    """The number of executions is the known number, and none is played in vain."""
+    result = basic.explore(name, "--memory", memory).result
+    assert (result["executions"], result["pruned"]) == (COUNTS[name], 0)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_what_is_right_is_explored_to_the_end(basic: Checker, name: str, memory: str) -> None:
+    """A scenario without a fault is complete and has no finding."""
+    outcome = basic.explore(name, "--memory", memory)
+    assert (outcome.status, outcome.result["complete"], outcome.kind) == (0, True, None)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_planted_fault_is_found(basic: Checker, name: str, memory: str) -> None:
+    """Each planted fault is found as what it is, and nothing is called complete."""
+    outcome = basic.explore(name, "--memory", memory)
+    assert (outcome.status, outcome.result["complete"]) == (1, False)
+    assert outcome.kind == FAULTS[name]
+
+
+@pytest.mark.parametrize("name", WEAK)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_missing_barrier_is_found_where_it_matters(basic: Checker, name: str, memory: str) -> None:
+    """Without its barrier a scenario is wrong on weaker memory only."""
+    assert basic.explore(name, "--memory", memory).kind == WEAK[name].get(memory)
+
+
+def test_every_scenario_has_an_expectation(basic: Checker) -> None:
+    """The list of scenarios and the tables here name the same ones."""
+    listed = [json.loads(line) for line in basic.run("--list").stdout.splitlines()]
+    assert {scenario["name"] for scenario in listed} == {*RIGHT, *FAULTS, *WEAK}
+
+
+@pytest.mark.parametrize("name", [*FAULTS, *WEAK])
+def test_schedule_plays_the_finding_again(basic: Checker, name: str) -> None:
+    """The printed schedule leads to the same finding, with the same trace."""
+    found = basic.explore(name, "--memory", "pso")
+    schedule = found.result["finding"]["schedule"]
+    again = basic.explore(name, "--memory", "pso", "--replay", schedule)
+    assert again.result["finding"] == found.result["finding"]
+    assert again.lines == found.lines
+
+
+@pytest.mark.parametrize("mode", ["dpor", "bound", "random", "pct"])
+def test_same_arguments_print_the_same(basic: Checker, mode: str) -> None:
+    """Two runs print the same, but for the time."""
+    arguments = ("wake-up-no-barrier", "--memory", "tso", "--mode", mode, "--seed", "7")
+    assert basic.explore(*arguments) == basic.explore(*arguments)
+
+
+@pytest.mark.parametrize("mode", ["random", "pct"])
+def test_sampling_finds_a_lost_wake_up_and_never_completes(basic: Checker, mode: str) -> None:
+    """Random modes find the fault, and call what they sampled unfinished."""
+    assert basic.explore("lost-wake-up", "--mode", mode).kind == "asleep-beside-ready"
+    clean = basic.explore("good-wake-up", "--mode", mode, "--executions", "50").result
+    assert (clean["complete"], clean["why_not"], clean["executions"]) == (False, "executions", 50)
+
+
+def test_lost_wake_up_takes_one_preemption(basic: Checker) -> None:
+    """Without a preemption it does not show; with one it does."""
+    kinds = [
+        basic.explore("lost-wake-up", "--mode", "bound", "--bound", str(bound)).kind
+        for bound in (0, 1)
+    ]
+    assert kinds == [None, "asleep-beside-ready"]
+
+
+def test_trace_names_threads_objects_and_places(basic: Checker) -> None:
+    """The steps of a finding say who did what to which variable, and where."""
+    steps = basic.explore("race-relaxed").lines
+    reads = [step for step in steps if step["op"] == "read"]
+    assert [(step["thread"], step["object"], step["value"]) for step in reads] == [("r", "flag", 1)]
+    assert reads[0]["place"] in reads[0]["stack"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("no-such",),
+        ("two-writers", "--mode", "best"),
+        ("two-writers", "--memory", "arm"),
+        ("two-writers", "--bound", "many"),
+        ("two-writers", "--executions", "-1"),
+        ("two-writers", "--seed", "x"),
+        ("two-writers", "--replay", "0y3"),
+        ("two-writers", "--replay", "5"),
+        ("two-writers", "two-writers"),
+    ],
+)
+def test_bad_command_line_is_one_line_and_status_2(
+    basic: Checker, arguments: tuple[str, ...]
+) -> None:
+    """A wrong command line is refused with one line that says what is wrong."""
+    done = basic.run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("prove: ")
+    assert done.stderr.count("\n") == 1
+
+
+def draw_section(dice: random.Random) -> list[str]:
+    """A few instructions that belong together."""
+    which, value = dice.randrange(2), dice.randrange(4)
+    instruction = f"{which}{value}"
+    inner = dice.choice("RWA") + instruction
+    sections = [
+        (50, ["W" + instruction]),
+        (14, ["Q" + instruction]),
+        (6, [dice.choice("HJ") + instruction]),
+        (46, ["R" + instruction]),
+        (14, ["A" + instruction]),
+        (12, ["U" + instruction]),
+        (10, ["B" + "00"]),
+        (6, ["F00"]),
+        (16, ["L" + instruction, inner, "K" + instruction]),
+        (10, ["T" + instruction]),
+        (8, ["S" + instruction]),
+        (6, ["C00"]),
+        (2, ["P" + instruction]),
+        (6, ["R" + instruction, "I00", f"W{1 - which}{value}"]),
+    ]
+    weights = [weight for weight, _ in sections]
+    return dice.choices([section for _, section in sections], weights)[0]
+
+
+def draw_program(seed: int) -> str:
+    """A program of two or three threads."""
+    dice = random.Random(seed)
+    threads = dice.choice([2, 2, 3])
+    size = dice.choice([2, 3, 4]) if threads == 2 else dice.choice([1, 2])
+    programs = []
+    for _ in range(threads):
+        instructions: list[str] = []
+        while len(instructions) < size:
+            instructions += draw_section(dice)
+        programs.append("".join(instructions))
+    return "|".join(programs)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_reduction_loses_no_final_state(interpreter: Checker, memory: str) -> None:
+    """On drawn programs dpor reaches exactly the final states of all schedules."""
+    compared = 0
+    for program in (*CHOSEN, *map(draw_program, range(DRAWN))):
+        arguments = ("program", "--memory", memory, "--records", "1")
+        every = ("--mode", "bound", "--bound", "99", "--executions", str(ENUMERATED))
+        full = interpreter.explore(*arguments, *every, program=program)
+        if not full.result["complete"]:
+            continue
+        reduced = interpreter.explore(*arguments, program=program)
+        assert reduced.result["complete"], program
+        assert reduced.finals == full.finals, program
+        compared += 1
+    assert compared >= len(CHOSEN) + DRAWN // 2
