@@ -192,10 +192,12 @@ def _spurious_text(analysis: Analysis, queue: Queue, wait: Wait, times: Sequence
     # Only the call's own deadline wakes from the timer interrupt. A signal to the
     # thread wakes from elsewhere; then anything that is ready by now is a good result.
     past = rec.foreign_context in (Context.PROCESS, Context.SOFTIRQ)
-    if wait.unaided:
+    # The thread may also be woken when it is about to sleep.
+    if not rec.ended:
         found = bool(rec.ready) or not _ready_before(times, wait)
     else:
-        found = rec.t_slept < rec.t_foreign <= rec.t_wake
+        # A thread that its queue has woken may be woken again before it sees the mark.
+        found = rec.t_slept < rec.t_foreign <= rec.t_wake or 0 < rec.t_waking < rec.t_foreign
     if past and not found:
         return f"was woken past its queue by {analysis.ledger.thread_name(rec.foreign_tid)}"
     # Another thread may have read since the entry that this one found.
@@ -373,6 +375,10 @@ def _left_it_there(queue: Queue, times: Sequence[int], wait: Wait, signal: Signa
     """Is the only entry of the queue, for which the reader was woken, still there?"""
     rec = wait.record
     if queue.fclass not in (FClass.CQ, FClass.EQ) or signal.record.have != 1:
+        return False
+    # A later publication that woke before this one has stored an entry, too.
+    later = queue.signals.values()
+    if any(s.record.seq > signal.record.seq and s.record.t < signal.record.t for s in later):
         return False
     return not _published(times, signal.record.t + 1, rec.t_end + _STORE_NS)
 
