@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Closing: an object in use stays, a refused close changes nothing, and neither a waker
+ * nor a waiter touches memory that a close has freed.
+ */
+#include "support.h"
+
+enum { FIRST, SECOND, THIRD };
+
+static void setup_cq(void)
+{
+	open_domain();
+	open_cq(0);
+}
+
+static void publish_one(void)
+{
+	publish(0, 1);
+}
+
+static void signal_cq(void)
+{
+	kfi_cq_signal(cq[0]);
+}
+
+/* A close beside a reader: it is refused while the reader sleeps. */
+static void try_close(void)
+{
+	mine()->ret = kfi_close(&cq[0]->fid);
+	mine()->done = true;
+}
+
+/* Holds the object as a binding would, so that only the reader's own use is in question. */
+static void read_while_bound(void)
+{
+	sread_cq(0, 1, 1, FOREVER);
+	kfi_fid_put(&cq[0]->fid);
+}
+
+static void setup_bound(void)
+{
+	setup_cq();
+	kfi_fid_get(&cq[0]->fid);
+}
+
+static void finish_refused(void)
+{
+	prove_check(records[THIRD].done, "the close has returned");
+	if (records[THIRD].ret) {
+		prove_check(records[THIRD].ret == -KFI_EBUSY, "a CQ in use stays");
+		must_close(&cq[0]->fid);
+	}
+	prove_check(records[FIRST].n == 1, "a refused close changes nothing");
+	cq[0] = NULL;
+	close_all();
+}
+
+/* The publisher returns before the reader drops the binding: it reports first. */
+static bool published;
+
+static void publish_noting(void)
+{
+	publish(0, 1);
+	WRITE_ONCE(published, true);
+}
+
+static void close_when_published(void)
+{
+	mine()->done = true;
+	mine()->ret = READ_ONCE(published) ? kfi_close(&cq[0]->fid) : -KFI_EBUSY;
+}
+
+PROVE_SCENARIO(close_beside_reader, .rules = "O1 V8", .tables = "11",
+	       .says = "a close is refused while a reader uses the CQ",
+	       .setup = setup_bound, .finish = finish_refused,
+	       .threads = { { "reader", read_while_bound },
+			    { "publisher", publish_noting },
+			    { "closer", close_when_published } });
+
+/* The thread that a kfi_cq_signal() ends closes the CQ before the call has returned. */
+static void read_and_close(void)
+{
+	if (sread_cq(0, 1, 1, FOREVER) == -KFI_EAGAIN)
+		close_cq(0);
+}
+
+/* A signaller that came first has ended nothing. */
+static void finish_closed(void)
+{
+	if (cq[0])
+		end_sleepers(kfi_cq_source(cq[0])->queue);
+	close_all();
+}
+
+PROVE_SCENARIO(close_beside_signal, .rules = "V8 O1 Q5", .tables = "11 8",
+	       .says = "a reader that kfi_cq_signal() ends closes the CQ at once",
+	       .setup = setup_cq, .finish = finish_closed,
+	       .threads = { { "reader", read_and_close, PROVE_STAYS },
+			    { "signaller", signal_cq } });
+
+/* The same on the queue of a wait set: the set and its member go at once. */
+static void setup_set(void)
+{
+	open_domain();
+	open_set(KFI_WAIT_UNSPEC);
+	open_cq(0);
+}
+
+static void wait_and_close(void)
+{
+	if (kfi_wait(set, FOREVER))
+		return;
+	close_cq(0);
+	must_close(&set->kfid);
+	set = NULL;
+}
+
+PROVE_SCENARIO(close_set_beside_signal, .rules = "V8 O1 Q5", .tables = "11 8",
+	       .says = "a waiter that kfi_cq_signal() ends closes the member and the set",
+	       .setup = setup_set, .finish = finish_closed,
+	       .threads = { { "waiter", wait_and_close, PROVE_STAYS },
+			    { "signaller", signal_cq } });
+
+static void setup_cntr_set(void)
+{
+	open_domain();
+	open_set(KFI_WAIT_UNSPEC);
+	open_cntr();
+}
+
+static void wait_and_close_cntr(void)
+{
+	if (kfi_wait(set, FOREVER))
+		return;
+	must_close(&cntr->fid);
+	cntr = NULL;
+	must_close(&set->kfid);
+	set = NULL;
+}
+
+static void add_error(void)
+{
+	kfi_cntr_adderr(cntr, 1);
+}
+
+static void finish_cntr_closed(void)
+{
+	prove_check(!cntr && !set, "the counter and the set are closed");
+	close_all();
+}
+
+PROVE_SCENARIO(close_set_beside_adderr, .rules = "V8 O1", .tables = "11",
+	       .says = "a waiter that kfi_cntr_adderr() ends closes the counter and the set",
+	       .setup = setup_cntr_set, .finish = finish_cntr_closed,
+	       .threads = { { "waiter", wait_and_close_cntr }, { "adder", add_error } });
+
+/* Two threads of one wait set: the first one that returns cannot close under the other. */
+static void wait_and_try_to_close(void)
+{
+	int ret;
+
+	mine()->ret = kfi_wait(set, FOREVER);
+	ret = kfi_close(&set->kfid);
+	prove_check(ret == -KFI_EBUSY, "a set with a member stays");
+}
+
+static void finish_set(void)
+{
+	prove_check(!records[FIRST].ret && !records[SECOND].ret, "both waits return 0");
+	read_rest(0);
+	close_all();
+}
+
+PROVE_SCENARIO(close_set_refused_two, .rules = "O1 V8", .tables = "11",
+	       .says = "two waiters try to close the set that they wait in",
+	       .setup = setup_set, .finish = finish_set,
+	       .threads = { { "waiter 1", wait_and_try_to_close },
+			    { "waiter 2", wait_and_try_to_close },
+			    { "publisher", publish_one } });
+
+/* An endpoint keeps its CQ until its own close, which may be that of another thread. */
+static void setup_ep(void)
+{
+	setup_cq();
+	open_ep();
+	prove_check(!kfi_ep_base_bind(ep, &cq[0]->fid, KFI_TRANSMIT | KFI_RECV),
+		    "the CQ is bound");
+}
+
+static void complete_and_close_ep(void)
+{
+	const struct kfi_completion comp = {
+		.context = (void *)entry_number(prove_self(), 1),
+		.flags = KFI_RECV,
+	};
+
+	kfi_ep_complete(ep, &comp, true);
+	must_close(&ep->ep.fid);
+}
+
+static void finish_bound(void)
+{
+	if (records[FIRST].ret) {
+		prove_check(records[FIRST].ret == -KFI_EBUSY, "a bound CQ stays");
+		read_rest(0);
+		check_entries(SECOND, 1);
+		must_close(&cq[0]->fid);
+	}
+	ep = NULL;
+	cq[0] = NULL;
+	close_all();
+}
+
+PROVE_SCENARIO(close_beside_endpoint, .rules = "O1 V8", .tables = "11",
+	       .says = "a CQ is closed as its endpoint reports and is closed",
+	       .setup = setup_ep, .finish = finish_bound,
+	       .threads = { { "closer", try_close },
+			    { "provider", complete_and_close_ep } });

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * Room in a CQ: a provider that was refused gets its work item once a reader has made
+ * room, or waits for more entries than the CQ holds.
+ */
+#include "support.h"
+
+enum { FIRST, SECOND };
+
+static struct kfi_cq_room room;
+
+/* The entry that had no room; only the work item or the provider reports it. */
+static void report_reserved(unsigned long number)
+{
+	complete_op(0, number, 0);
+	kfi_cq_unreserve(cq[0]);
+}
+
+static void try_again(struct work_struct *work)
+{
+	if (kfi_cq_reserve(cq[0], &room))
+		report_reserved(entry_number(SECOND, 2));
+}
+
+static void try_last(struct work_struct *work)
+{
+	if (kfi_cq_reserve(cq[0], &room))
+		report_reserved(entry_number(SECOND, 4));
+}
+
+static void setup(void)
+{
+	open_domain();
+	prove_check(!try_open_cq(0, 1, KFI_CQ_COND_THRESHOLD, NULL), "the CQ opens");
+	INIT_LIST_HEAD(&room.link);
+	INIT_WORK(&room.work, try_again);
+}
+
+static void report_two(void)
+{
+	if (kfi_cq_reserve(cq[0], &room))
+		report_reserved(entry_number(SECOND, 1));
+	if (kfi_cq_reserve(cq[0], &room))
+		report_reserved(entry_number(SECOND, 2));
+}
+
+static void read_two(void)
+{
+	sread_cq(0, 1, 1, FOREVER);
+	sread_cq(0, 1, 1, FOREVER);
+}
+
+static void finish(void)
+{
+	prove_check(records[FIRST].n == 2, "the reader gets both entries");
+	check_entries(SECOND, 2);
+	kfi_cq_leave(cq[0], &room);
+	close_all();
+}
+
+PROVE_SCENARIO(room_refused, .rules = "V7 Q2", .tables = "1",
+	       .says = "a provider without room reports again once a reader made some",
+	       .setup = setup, .finish = finish,
+	       .threads = { { "reader", read_two }, { "provider", report_two } });
+
+/* Three entries of four are there, one more is promised; the reader wants all four. */
+static void setup_wanted(void)
+{
+	unsigned int i;
+
+	open_domain();
+	open_threshold_cq(0);
+	INIT_LIST_HEAD(&room.link);
+	INIT_WORK(&room.work, try_last);
+	for (i = 1; i <= 3; i++)
+		complete_op(0, entry_number(SECOND, i), 0);
+	prove_check(kfi_cq_reserve(cq[0], &room), "there is room for a fourth entry");
+}
+
+/* The operation with the promise ends without a report; then another one begins. */
+static void report_fourth(void)
+{
+	const bool reserved = kfi_cq_reserve(cq[0], &room);
+
+	prove_check(!reserved, "the ring is full with what is promised");
+	kfi_cq_unreserve(cq[0]);
+}
+
+static void read_four(void)
+{
+	sread_cq(0, 4, 4, FOREVER);
+}
+
+static void finish_wanted(void)
+{
+	prove_check(records[FIRST].n == 4, "the reader gets its threshold");
+	check_entries(SECOND, 4);
+	kfi_cq_leave(cq[0], &room);
+	close_all();
+}
+
+PROVE_SCENARIO(room_wanted, .rules = "Q4 V7", .tables = "4",
+	       .says = "a reader waits for more entries than the provider had room for",
+	       .setup = setup_wanted, .finish = finish_wanted,
+	       .threads = { { "reader of 4", read_four }, { "provider", report_fourth } });
