@@ -11,6 +11,7 @@
 # make test-browser    the reports and traces, in a real browser (part of make test-all)
 # make test-stress     the tests that take many minutes: 10^5 steps against the model
 # make test-debug      the guests' tests on kernels with KASAN, lockdep and more; several hours
+# make prove           every interleaving of the wait core's scenarios; ARGS=--list shows them
 # make mutants         break the modules in small ways; the tests must notice
 # make fuzz            10^6 random calls on /dev/kfabric; ARGS="--kernel debug --seed 1"
 # make gallery         classic wait bugs: the verdict must name each of them
@@ -29,7 +30,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug mutants fuzz gallery bench documents share check docs wheels modules shell clean
+.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug prove mutants fuzz gallery bench documents share check docs wheels modules shell clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -74,6 +75,9 @@ test-debug: setup
 	$(KFABRIC) test --kernel kcsan --vms 1 -m stress tests/guest $(ARGS) || status=$$?; \
 	$(KFABRIC) test tests/debug || status=$$?; \
 	exit $$status
+
+prove: setup
+	@$(KFABRIC) prove $(ARGS)
 
 mutants: setup
 	@$(KFABRIC) mutants $(ARGS)

@@ -31,6 +31,7 @@ COMMANDS = {
     "modules": ("kfabric.commands.modules", "build the kernel modules"),
     "post-mortem": ("kfabric.postmortem.command", "show where tasks slept when a guest panicked"),
     "vm": ("kfabric.commands.vm", "build, list or remove guest images"),
+    "prove": ("kfabric.commands.prove", "play every interleaving of the wait core, or of yours"),
     "mutants": ("kfabric.mutants.command", "break the modules in small ways: the tests must fail"),
     "gallery": ("kfabric.commands.gallery", "classic wait bugs: the verdict must name each"),
     "fuzz": ("kfabric.commands.fuzz", "random calls on /dev/kfabric, from many threads"),

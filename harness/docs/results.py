@@ -31,14 +31,15 @@ DOCUMENT = ROOT / "docs" / "results.md"
 HEAD = """\
 # Results
 
-The commands that measure write this page: `kfabric test`, `mutants`, `gallery`, `fuzz` and
-`bench` each replace their own section when they are called with `--results`.
+The commands that measure write this page: `kfabric test`, `prove`, `mutants`, `gallery`,
+`fuzz` and `bench` each replace their own section when they are called with `--results`.
 `make soak ARGS=--results` replaces the row of its kernel. Do not edit this page.
 """
 
 SECTIONS = {
     "matrix": "Tests on each kernel",
     "coverage": "Lines of the modules that the tests reach",
+    "prove": "Interleavings of the wait core",
     "mutants": "Mutants",
     "gallery": "Classic wait bugs",
     "fuzz": "Fuzzing",

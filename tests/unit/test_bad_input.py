@@ -228,6 +228,15 @@ OTHERS: dict[str, list[Case]] = {
         (["build", "--kernel", "6.66"], USAGE, "no such kernel: 6.66"),
         (["build", "--packages", "a b"], USAGE, "'a b' is no name of a Debian package"),
     ],
+    "prove": [
+        (["--mode", "fast"], USAGE, "--mode: invalid choice: 'fast'"),
+        (["--bound", "-1"], USAGE, "--bound: -1 is not from 0 to 99"),
+        (["--seconds", "0"], USAGE, "--seconds: '0' is not more than 0"),
+        (["--file", "none.c"], USAGE, "--file: there is no file 'none.c'"),
+        (["--mode", "pct", "--bound", "2"], USAGE, "--bound is for the mode bound, not pct"),
+        (["--replay", "0x1"], USAGE, "--replay needs one scenario and one memory model"),
+        (["cq-one-reader", "--results"], USAGE, "--results is for all scenarios of kfabric"),
+    ],
     "mutants": [
         (["nonesuch"], USAGE, "no such mutant: nonesuch; see tests/mutants"),
         (["nonesuch-*"], USAGE, "no such mutant: nonesuch-*"),

@@ -41,6 +41,9 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/tracing.md", "gallery_consume()"): "tests/gallery/kmod/baton_signal.c",
     ("docs/verdict.md", 'module="belt"'): "tests/vm/test_user_module_wakeups.py",
     ("examples/pingpong_ulp/README.md", "POLLPRI"): "tests/guest/test_pingpong_ulp.py",
+    ("docs/prove.md", "add_wait_queue_exclusive"): "examples/prove/sbitmap/buggy.c",
+    ("docs/prove.md", "throttle_two_callers"): "examples/prove/rq_qos/scenario.c",
+    ("docs/prove.md", "tags_one_freed"): "examples/prove/sbitmap/scenario.c",
     ("docs/recordings.md", "select t.name as sleeper"): "tests/browser/test_viewers.py",
     ("docs/recordings.md", "document.querySelector"): "tests/browser/test_page.py",
 }

@@ -78,6 +78,10 @@ RUNS: Mapping[str, Run] = {
     r"make help": Run(UNIT),
     r"make (mutants|share) ARGS=--list": Run(UNIT),
     rf"{_KF} new .*": Run(UNIT),
+    rf"{_KF} prove .*/sbitmap/buggy\.c \S+ \S+/scenario\.c": Run(UNIT, text=" proved"),
+    rf"{_KF} prove .*/buggy\.c .*": Run(UNIT, 3, "FOUND: asleep"),
+    rf"{_KF} prove .*/fixed\.c .*": Run(UNIT, text=" proved"),
+    r"make prove ARGS=--list": Run(UNIT),
     r'eval "\$\(.*register-python-argcomplete kfabric\)"': Run(UNIT),
     rf"{_KF} report --all build/demo": Run(UNIT, text="VERIFIED: "),
     rf"{_KF} merge .*": Run(UNIT, text=" passed", first=(SHARD.format(1), SHARD.format(2))),
@@ -94,6 +98,7 @@ RUNS: Mapping[str, Run] = {
     r"make (check|docs|wheels|test-all|test-wire)": Run(CI),
     # Minutes.
     r"make setup": Run(DOCUMENTS),
+    r"make prove( ARGS=.--quick .*)?": Run(DOCUMENTS, text=" proved"),
     r"make demo": Run(DOCUMENTS, text="VERIFIED: "),
     r"make demo FAULT=lost": Run(DOCUMENTS, 2, "LOST: "),
     r'make gallery ARGS="baton-signal herd"': Run(DOCUMENTS, text="bugs named correctly"),
@@ -143,7 +148,7 @@ RUNS: Mapping[str, Run] = {
     r"~/kfabric/bin/kfabric (setup|new my_mod)": Run(DOCUMENTS),
     r"~/kfabric/bin/kfabric test --module my_mod": Run(DOCUMENTS, text="2 passed"),
     # Many minutes to hours.
-    r"make (soak|bench|fuzz|gallery|mutants|share)( .*)?": Run(HOURS),
+    r"make (soak|bench|fuzz|gallery|mutants|prove|share)( .*)?": Run(HOURS),
     r"(KFABRIC_MODEL_STEPS=\d+ )?make test(-\w+)?( .*)?": Run(HOURS, text=" passed"),
     rf"nice -n -10 {_KF} test": Run(HOURS, text=" passed"),
     rf"{_KF} test (--vms 2|--kernel debug --(coverage|vmcore)) tests/guest.*": Run(

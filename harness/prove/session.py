@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""One call of ``kfabric prove``: builds the program, explores, shows and leaves the results."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from kfabric.docs import results
+from kfabric.docs.results import Measurement
+from kfabric.errors import ExitStatus, UsageError, near
+from kfabric.prove import build, coverage, judge, run, show
+from kfabric.prove.build import Sources
+from kfabric.prove.output import Scenario
+from kfabric.prove.run import Job, Mode, Outcome, Runner
+from kfabric.terminal.arguments import relative
+from kfabric.terminal.slow import Slow
+from kfabric.vm.steps import Steps, say
+
+MEMORIES = ("sc", "tso", "pso")
+QUICK_EXECUTIONS = 10_000
+SAMPLE_EXECUTIONS = 100_000
+"""Of the modes that never end by themselves."""
+SECONDS = 60.0
+
+
+class UnknownScenario(UsageError, label="no such scenario"):
+    """There is no scenario of that name."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call asks for.
+
+    Args:
+        sources: what is compiled.
+        names: the scenarios; empty: all.
+        mode: how executions are chosen; None: as each scenario says.
+        bound: preemptions of one execution; None: as each scenario says.
+        memories: the memory models, each explored by itself.
+        seed: of random executions.
+        executions: at most so many of each scenario; 0: no limit.
+        seconds: at most so long for each scenario.
+        replay: the schedule to play; empty: none.
+        quick: explore the first executions of each scenario only.
+        records: the verdict judges each so many executions; 0: none.
+        words: options that name the sources, for the command that repeats a run.
+        json: print the results as JSON, and no tables.
+    """
+
+    sources: Sources
+    names: Sequence[str] = ()
+    mode: Mode | None = None
+    bound: int | None = None
+    memories: Sequence[str] = ("sc",)
+    seed: int = 1
+    executions: int = 0
+    seconds: float = SECONDS
+    replay: str = ""
+    quick: bool = False
+    records: int = 0
+    words: Sequence[str] = ()
+    json: bool = False
+
+    def jobs(self, scenarios: Sequence[Scenario]) -> list[Job]:
+        """The explorations of scenarios."""
+        return [self._job(scenario, memory) for scenario in scenarios for memory in self.memories]
+
+    def _job(self, scenario: Scenario, memory: str) -> Job:
+        bound = scenario.bound if self.bound is None else self.bound
+        mode = self.mode or (Mode.DPOR if bound is None else Mode.BOUND)
+        executions = self.executions
+        if not executions and mode in (Mode.RANDOM, Mode.PCT):
+            executions = SAMPLE_EXECUTIONS
+        if self.quick:
+            executions = min(executions or QUICK_EXECUTIONS, QUICK_EXECUTIONS)
+        return Job(
+            scenario,
+            Mode.REPLAY if self.replay else mode,
+            memory,
+            bound or 0,
+            self.seed,
+            executions,
+            self.seconds,
+            self.records,
+            self.replay,
+        )
+
+
+def listing(sources: Sources) -> list[Scenario]:
+    """All scenarios of the sources, by name."""
+    with Runner(_build(sources)) as runner:
+        return _by_name(runner.scenarios())
+
+
+def play(plan: Plan, output: Path, measured: Measurement | None = None) -> int:
+    """Explore, print the results and leave them; the exit status.
+
+    An interrupted run shows and leaves what it has found so far.
+    """
+    program = _build(plan.sources)
+    commit = commit_of(plan.sources.base)
+    outcomes: list[Outcome] = []
+    with Runner(program) as runner:
+        known = _by_name(runner.scenarios())
+        jobs = plan.jobs(chosen(known, plan.names))
+        try:
+            _explore(runner, jobs, outcomes)
+        finally:
+            _print(plan, outcomes, commit, program)
+            show.leave(output, outcomes, commit, program)
+    lines: list[str] = []
+    if plan.sources.kfabric and not plan.names:
+        lines = coverage.of(known, plan.sources.base).lines()
+    if measured:
+        bullets = "".join(f"- {line}\n" for line in [show.totals(outcomes), *lines])
+        measured.write("none", f"{results.markdown(show.summary(outcomes))}\n{bullets}")
+    if not plan.json:
+        left = f"left in {relative(output)}: {show.SUMMARY}, and a table of each finding"
+        print(*lines, left, sep="\n")
+    return status(outcomes, plan.quick)
+
+
+def _explore(runner: Runner, jobs: Sequence[Job], outcomes: list[Outcome]) -> None:
+    """Add the outcome of each job as it ends, and sort them when it is over."""
+    try:
+        with Steps("exploring", len(jobs), say) as steps:
+            for outcome in _outcomes(runner, jobs):
+                outcomes.append(outcome)
+                steps.advance()
+    finally:
+        outcomes.sort(key=lambda one: (one.job.scenario.name, MEMORIES.index(one.job.memory)))
+
+
+def _by_name(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    return sorted(scenarios, key=lambda scenario: scenario.name)
+
+
+def chosen(known: Sequence[Scenario], names: Sequence[str]) -> list[Scenario]:
+    """The scenarios of these names, or all. Raises UnknownScenario."""
+    by_name = {scenario.name: scenario for scenario in known}
+    for name in names:
+        if name not in by_name:
+            raise UnknownScenario(name, near(name, by_name, "see kfabric prove --list"))
+    return [by_name[name] for name in dict.fromkeys(names)] or list(known)
+
+
+def status(outcomes: Sequence[Outcome], quick: bool) -> int:
+    """The exit status: a finding comes first, then an exploration that a limit ended."""
+    if any(outcome.found for outcome in outcomes):
+        return ExitStatus.FAULT_FOUND
+    if any(outcome.unfinished for outcome in outcomes) and not quick:
+        return ExitStatus.NOT_VERIFIED
+    return ExitStatus.OK
+
+
+def commit_of(base: Path) -> str:
+    """The commit of the directory's checkout; ``no commit`` outside of one."""
+    argv = ["git", "-C", str(base), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    except OSError:
+        return "no commit"
+    return done.stdout.strip() or "no commit"
+
+
+def _build(sources: Sources) -> Path:
+    with Slow("compiling the scenarios and the code under test", say):
+        return build.ensure(sources)
+
+
+def _outcomes(runner: Runner, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    """Explore, have the verdict judge the sample, look for the shortest counterexample."""
+    for job, seen in run.every(runner, jobs):
+        sample = seen.records if job.records else ()
+        judged, wrong = judge.executions(sample, job.scenario.threads)
+        if wrong and not seen.result.finding:
+            result = replace(seen.result, finding=wrong)
+            yield Outcome(job, result, judged, replace(seen, result=result), job)
+        elif seen.result.finding:
+            by, shown = run.fewest_switches(runner, job, seen)
+            yield Outcome(job, seen.result, judged, shown, by)
+        else:
+            yield Outcome(job, seen.result, judged)
+
+
+def _print(plan: Plan, outcomes: Sequence[Outcome], commit: str, program: Path) -> None:
+    """Print the counterexamples, the summary and its totals; or all as JSON."""
+    if plan.json:
+        print(json.dumps([show.as_json(outcome, commit) for outcome in outcomes], indent=1))
+        return
+    console = show.console()
+    for outcome in filter(lambda one: one.found, outcomes):
+        show.show(console, show.counterexample(outcome, program))
+        if command := show.again(outcome, plan.words):
+            show.show(console, [f"again: {command}"])
+        console.print()
+    show.show(console, [show.summary(outcomes), show.totals(outcomes)])
+
+
+def as_json(scenarios: Sequence[Scenario]) -> str:
+    """The list of scenarios for ``--list --json``."""
+    return json.dumps([asdict(scenario) for scenario in scenarios], indent=1)

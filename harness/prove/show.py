@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""What ``kfabric prove`` prints and leaves: the summary, the counterexamples, JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kfabric.errors import counted
+from kfabric.prove import places, table
+from kfabric.prove.output import Finding, Output, Scenario
+from kfabric.prove.run import Job, Mode, Outcome
+from kfabric.terminal import tables
+
+SUMMARY = "summary.json"
+_COLUMNS = ("scenario", "rules", "mode", "memory", "executions", "seconds", "result")
+_NUMBERS = ("executions", "seconds")
+_WIDTH = 100
+_PLACELESS = ("asleep", "asleep-beside-ready", "deadlock", "leak", "steps")
+"""Kinds of findings that are no fault of the last line that ran."""
+
+
+def console() -> Console:
+    """Where tables go. A counterexample needs more columns than a pipe is taken to have."""
+    plain = Console(highlight=False, soft_wrap=False)
+    return plain if plain.is_terminal else Console(highlight=False, width=_WIDTH)
+
+
+def listing(scenarios: Sequence[Scenario]) -> None:
+    """Print the scenarios, one a line."""
+    width = max((len(scenario.name) for scenario in scenarios), default=0)
+    for scenario in scenarios:
+        print(f"{scenario.name:{width}}  {scenario.says}")
+
+
+def summary(outcomes: Sequence[Outcome]) -> Table:
+    """The table of all explorations."""
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        title="scenarios",
+        title_justify="left",
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for name in _COLUMNS:
+        made.add_column(name, justify="right" if name in _NUMBERS else "left")
+    for outcome in outcomes:
+        job, result = outcome.job, outcome.result
+        made.add_row(
+            job.scenario.name,
+            " ".join(job.scenario.rules),
+            job.how,
+            job.memory,
+            f"{result.executions:,}",
+            f"{result.seconds:.1f}",
+            Text(outcome.words, _style(outcome)),
+        )
+    return made
+
+
+def _style(outcome: Outcome) -> str:
+    if outcome.found:
+        return "bold red"
+    return "yellow" if outcome.unfinished else "green"
+
+
+def totals(outcomes: Sequence[Outcome]) -> str:
+    """One line: how many are proved, and how fast it was."""
+    steps = sum(outcome.result.steps for outcome in outcomes)
+    seconds = sum(outcome.result.seconds for outcome in outcomes)
+    parts = {
+        "proved": sum(outcome.proved for outcome in outcomes),
+        "found": sum(outcome.found for outcome in outcomes),
+        "unfinished": sum(outcome.unfinished for outcome in outcomes),
+    }
+    rest = len(outcomes) - sum(parts.values())
+    parts["without a fault"] = rest
+    text = ", ".join(f"{number} {words}" for words, number in parts.items() if number)
+    judged = sum(outcome.judged for outcome in outcomes)
+    more = f"; the verdict judged {counted(judged, 'execution')}" if judged else ""
+    speed = f", {steps / seconds / 1e6:.1f} million a second" if seconds >= 1 else ""
+    return f"{counted(len(outcomes), 'run')}: {text}; {steps:,} steps{speed}{more}"
+
+
+def counterexample(outcome: Outcome, program: Path) -> list[str | Table]:
+    """The parts that are printed of a finding: its text, the table."""
+    finding, shown, by = outcome.result.finding, outcome.shown, outcome.shown_by
+    if finding is None or shown is None or by is None:
+        return []
+    told = shown.result.finding or finding
+    known = _places(shown, told, program)
+    head = f"{outcome.job.scenario.name}: {told.kind.upper()}: {told.text}{_where(told, known)}"
+    if not shown.steps:
+        return [head]
+    rows = table.rows(shown.steps, known)
+    return [head, f"{_title(by)}:", table.table(rows, outcome.job.scenario.threads)]
+
+
+def _title(job: Job) -> str:
+    if job.mode is Mode.BOUND:
+        least = f"{counted(job.bound, 'preemption')}, the fewest that show it"
+        return f"{job.scenario.name}, {job.memory}: {least}"
+    return f"{job.scenario.name}, {job.memory}, by {job.how}"
+
+
+def _places(
+    shown: Output, finding: Finding, program: Path
+) -> Mapping[int, tuple[places.Place, ...]]:
+    addresses = (a for step in shown.steps for a in (step.place, *step.stack))
+    return places.find(program, (*addresses, *finding.places))
+
+
+def _where(finding: Finding, known: Mapping[int, tuple[places.Place, ...]]) -> str:
+    """The lines of source at fault: `` (a.c:7 f(), b.c:9 g())``; empty if there are none."""
+    addresses = finding.places if finding.kind not in _PLACELESS else ()
+    found = (places.under_test([address], known) for address in addresses)
+    text = ", ".join(str(place) for place in dict.fromkeys(found) if place)
+    return f" ({text})" if text else ""
+
+
+def again(outcome: Outcome, words: Sequence[str]) -> str:
+    """The command that plays a counterexample again; ``words``: the files that it names."""
+    shown, by = outcome.shown, outcome.shown_by
+    finding = shown.result.finding if shown else outcome.result.finding
+    if finding is None or by is None or not finding.schedule:
+        return ""
+    argv = ["kfabric", "prove", by.scenario.name, *words]
+    argv += ["--memory", by.memory, "--replay", finding.schedule]
+    return shlex.join(argv)
+
+
+def as_json(outcome: Outcome, commit: str) -> dict[str, Any]:
+    """An exploration as an object."""
+    job, shown = outcome.job, outcome.shown
+    made = {
+        "name": job.name(commit),
+        "scenario": job.scenario.name,
+        "says": job.scenario.says,
+        "rules": list(job.scenario.rules),
+        "tables": list(job.scenario.tables),
+        "mode": job.mode.value,
+        "memory": job.memory,
+        "bound": job.bound if job.mode is Mode.BOUND else None,
+        "seed": job.seed,
+        "commit": commit,
+        "outcome": outcome.words,
+        "judged": outcome.judged,
+        **asdict(outcome.result),
+    }
+    if shown and shown.result.finding:
+        made["counterexample"] = {
+            "schedule": shown.result.finding.schedule,
+            "steps": [asdict(step) for step in shown.steps],
+        }
+    return made
+
+
+def leave(directory: Path, outcomes: Sequence[Outcome], commit: str, program: Path) -> None:
+    """Write the summary, and of each finding its table; those of earlier runs are removed."""
+    whole = [as_json(outcome, commit) for outcome in outcomes]
+    text = json.dumps(whole, indent=1) + "\n"
+    (directory / SUMMARY).write_text(text, encoding="utf-8")
+    for outcome in outcomes:
+        path = directory / f"{outcome.job.scenario.name}-{outcome.job.memory}.txt"
+        if not outcome.found:
+            path.unlink(missing_ok=True)
+            continue
+        with path.open("w", encoding="utf-8") as file:
+            to_file = Console(file=file, highlight=False, width=_WIDTH)
+            show(to_file, counterexample(outcome, program))
+
+
+def show(to: Console, parts: Sequence[str | Table]) -> None:
+    """Print texts and tables."""
+    for part in parts:
+        if isinstance(part, str):
+            to.print(part, markup=False, soft_wrap=True)
+        else:
+            tables.show(to, part)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A counterexample as a table of docs/wakeups.md: a column for each thread, time downwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from kfabric.prove import places
+from kfabric.prove.output import Step
+from kfabric.prove.places import Place
+
+ALONE = ("setup",)
+"""What runs before the threads is not shown."""
+
+_VERBS = {
+    "lock": "locks",
+    "unlock": "unlocks",
+    "read": "reads",
+    "write": "writes",
+    "update": "updates",
+    "fence": "barrier",
+    "sleep": "sleeps",
+    "wake": "wakes",
+    "alloc": "allocates",
+    "free": "frees",
+    "choice": "chooses",
+    "drain": "reaches memory:",
+    "event": "event",
+    "hook": "hook",
+    "start": "starts",
+    "end": "ends",
+}
+_SILENT = ("start", "unlock")
+"""Steps that a reader expects."""
+_MOST = 1 << 20
+_HAS_VALUE = ("read", "write", "update", "drain")
+
+
+@dataclass
+class Row:
+    """What one thread does in one function before another one runs.
+
+    Args:
+        thread: its name.
+        function: the function; empty if it is not known.
+        file: the name of its file.
+        steps: its steps in words, by line; 0: the line is not known.
+    """
+
+    thread: str
+    function: str = ""
+    file: str = ""
+    steps: list[tuple[int, list[str]]] = field(default_factory=list)
+
+    def add(self, line: int, words: str) -> None:
+        """Add a step; what is done again at once is said once."""
+        if not self.steps or self.steps[-1][0] != line:
+            self.steps.append((line, []))
+        said = self.steps[-1][1]
+        if words not in said[-1:]:
+            said.append(words)
+
+    def __str__(self) -> str:
+        lines = [f"{line or ''} {', '.join(words)}".strip() for line, words in self.steps]
+        return "\n".join(
+            [f"{self.function}() {self.file}" if self.function else "", *lines]
+        ).strip()
+
+
+def rows(steps: Sequence[Step], known: Mapping[int, tuple[Place, ...]]) -> list[Row]:
+    """The rows: consecutive steps of one thread in one function are one row."""
+    joined: list[Row] = []
+    for step in steps:
+        if step.thread in ALONE or step.op in _SILENT:
+            continue
+        place = places.under_test((step.place, *step.stack), known)
+        own = (step.thread, place.function, Path(place.file).name) if place else (step.thread,)
+        row, last = Row(*own), joined[-1] if joined else None
+        if last and (last.thread, last.function, last.file) == (row.thread, row.function, row.file):
+            row = last
+        else:
+            joined.append(row)
+        row.add(place.line if place else 0, say(step))
+    return joined
+
+
+def say(step: Step) -> str:
+    """A step in words: ``locks queue->lock``, ``writes task->state = 1``."""
+    verb = _VERBS.get(step.op, step.op)
+    value = _value(step.value) if step.op in _HAS_VALUE and step.object else ""
+    chosen = step.value if step.op == "choice" else ""
+    thing = "" if step.op == "sleep" else step.object
+    return " ".join(filter(None, (verb, thing, value, chosen)))
+
+
+def _value(value: str) -> str:
+    """``= 1``; an address says no more than that there is one."""
+    return "≠ 0" if value.isdigit() and int(value) > _MOST else f"= {value}"
+
+
+def threads(found: Sequence[Row], order: Sequence[str]) -> list[str]:
+    """The columns: those of the scenario that run, then timers and others as they come."""
+    running = dict.fromkeys(row.thread for row in found)
+    return [*(name for name in order if name in running), *(n for n in running if n not in order)]
+
+
+def table(found: Sequence[Row], order: Sequence[str]) -> Table:
+    """The table, for a terminal."""
+    columns = threads(found, order)
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for name in columns:
+        made.add_column(name, ratio=1, overflow="fold")
+    for cells in _cells(found, columns):
+        made.add_row(*cells)
+    return made
+
+
+def _cells(found: Sequence[Row], columns: Sequence[str]) -> Iterator[list[str]]:
+    for row in found:
+        yield [str(row) if name == row.thread else "" for name in columns]
