@@ -37,7 +37,7 @@ SUSPECTS: Final = 5
 
 # Properties of a test's report, written in the guest and summed on the host.
 WAITS: Final = "kfabric-waits"
-"""How many waits --verify-wakeups judged in the test."""
+"""How many waits --verify-wakeups judged in the test and found right."""
 OWN_WAITS: Final = "kfabric-own-waits"
 """How many of them were on the queues that wakeups.toml names; only set if there is one."""
 WRONG: Final = "kfabric-wrong-wakeups"

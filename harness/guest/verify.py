@@ -170,10 +170,10 @@ class VerifyWakeups:
         if report.when == "call":
             if missing := expected.missing(cases):
                 complaints += [*missing, f"trace: {leave(cases[0], item.nodeid)}"]
-            waits = sum(case.verdict.matched for case in cases)
+            waits = sum(case.verdict.right for case in cases)
             item.user_properties.append((names.WAITS, waits))
             for case in cases[1:]:
-                item.user_properties.append((names.OWN_WAITS, case.verdict.matched))
+                item.user_properties.append((names.OWN_WAITS, case.verdict.right))
             report.user_properties = list(item.user_properties)
         if complaints:
             report.user_properties.append((names.WRONG, True))

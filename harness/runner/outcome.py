@@ -217,9 +217,8 @@ class Watched:
     """Sums up the wake-ups that --verify-wakeups checked, and lists tests that it did not."""
 
     def __init__(self) -> None:
-        self._tests = 0
-        self._waits = 0
-        self._own: int | None = None
+        self._waits: dict[str, int] = {}
+        self._own: dict[str, int] = {}
         self._unwatched: dict[str, str] = {}
         self._partly: list[str] = []
         self._wrong: list[str] = []
@@ -233,22 +232,18 @@ class Watched:
             if name == names.PARTLY and report.nodeid not in self._partly:
                 self._partly.append(report.nodeid)
             if report.when == "call" and name == names.WAITS:
-                self._tests += 1
-                self._waits += int(str(value))
+                self._waits[report.nodeid] = int(str(value))
             elif report.when == "call" and name == names.OWN_WAITS:
-                self._own = (self._own or 0) + int(str(value))
+                self._own[report.nodeid] = self._own.get(report.nodeid, 0) + int(str(value))
             elif report.when == "call" and name == names.UNWATCHED:
                 self._unwatched[report.nodeid] = str(value)
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        waits, tests = counted(self._waits, "wait"), counted(self._tests, "test")
-        judged = f"the wake-ups of {waits} in {tests} were "
-        wrong = f"found right; not in {', '.join(self._wrong)}"
-        terminalreporter.write_line(f"kfabric: {judged}{wrong if self._wrong else 'judged'}")
-        # A wait that was found wrong is not counted.
-        if self._own or (self._own == 0 and not self._wrong):
-            terminalreporter.write_line(f"kfabric: {_own_waits(self._own)}")
+        right, own = self._right(self._waits), self._right(self._own)
+        terminalreporter.write_line(f"kfabric: {_found_right(right)}{self._not_counted()}")
+        if any(own) or (self._own and not self._wrong):
+            terminalreporter.write_line(f"kfabric: {_own_waits(sum(own))}")
         for test, reason in self._unwatched.items():
             terminalreporter.write_line(f"kfabric: not watched: {test}: {reason}")
         if self._partly:
@@ -257,9 +252,31 @@ class Watched:
                 f"{counted(len(self._partly), 'test')}: {', '.join(self._partly)}"
             )
 
+    def _right(self, numbers: Mapping[str, int]) -> list[int]:
+        """The numbers of the tests whose wake-ups had no fault and no gap."""
+        return [number for test, number in numbers.items() if test not in self._wrong]
+
+    def _not_counted(self) -> str:
+        """The tests with findings, or without a verdict, as the end of the first line."""
+        if not self._wrong:
+            return ""
+        tests = counted(len(self._wrong), "test")
+        names = ", ".join(self._wrong)
+        return f"; {tests} failed by wake-ups, and no wait in there is counted: {names}"
+
+
+def _found_right(waits: Sequence[int]) -> str:
+    """How many waits were judged and found right, by test."""
+    if not any(waits):
+        return "no wait was found right"
+    return (
+        f"the wake-ups of {counted(sum(waits), 'wait')} in {counted(len(waits), 'test')} "
+        "were found right"
+    )
+
 
 def _own_waits(count: int) -> str:
-    """How many waits on the user's own queues were judged."""
+    """How many waits on the user's own queues were found right."""
     if count:
         verb = "was" if count == 1 else "were"
         return f"{count} of these waits {verb} on the queues of wakeups.toml"

@@ -118,13 +118,13 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Findings, doubts, and the number of waits that were judged and found right.
+    """Findings, doubts, and the number of waits that were judged.
 
     Args:
         findings: The faults.
         doubts: Reasons why the recording has gaps, or not the marks that it needs.
         despite: The doubts concern only marks, and the findings need none.
-        matched: Waits that were judged.
+        matched: Waits that were judged, whether right or wrong.
         notes: Findings that are no faults.
         matches: The messages of each side of a job.
         unaided: Of the ``matched`` waits those that no event ended, and rightly.
@@ -154,6 +154,14 @@ class Verdict:
     def overtaken(self) -> int:
         """Waits that were woken rightly, but found that another thread had read the entry."""
         return sum(note.kind is Kind.OVERTAKEN for note in self.notes)
+
+    @property
+    def right(self) -> int:
+        """Waits that were found right.
+
+        With a fault or a gap it is 0: a finding names one wait, and may concern others.
+        """
+        return self.matched if self.outcome is Outcome.VERIFIED else 0
 
     @property
     def outcome(self) -> Outcome:

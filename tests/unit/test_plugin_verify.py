@@ -98,7 +98,7 @@ def test_c(): pass
 """
     )
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["*wake-ups of 4 waits in 3 tests were judged*"])
+    result.stdout.fnmatch_lines(["kfabric: the wake-ups of 4 waits in 3 tests were found right"])
 
 
 @pytest.mark.parametrize("fault", ["lost", "timeout-ready", "spurious", "herd", "never-ran"])
@@ -107,7 +107,42 @@ def test_fault_fails_a_test_whose_assertions_pass(run: Run, fault: str) -> None:
     result = run(f"def test_a(play): play({fault!r})")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*: *wait*", "* ms  thread *", "trace: *out/wakeups/*"])
-    result.stdout.fnmatch_lines(["kfabric: * wait* in 1 test were found right; not in *::test_a"])
+    result.stdout.fnmatch_lines(
+        [
+            "kfabric: no wait was found right; 1 test failed by wake-ups, and no wait in there is "
+            "counted: *::test_a"
+        ]
+    )
+
+
+@pytest.mark.parametrize("wrong", ["lost", "unsure-ring"])
+def test_waits_of_a_test_with_findings_are_not_counted_as_right(run: Run, wrong: str) -> None:
+    """Nor those of a test that could not be verified; those of the other tests are."""
+    result = run(
+        f"""
+def test_a(play): play("good")
+def test_b(play): play({wrong!r})
+"""
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "kfabric: the wake-ups of 2 waits in 1 test were found right; 1 test failed by "
+            "wake-ups, and no wait in there is counted: test_toy.py::test_b"
+        ]
+    )
+
+
+def test_wait_of_a_fault_on_purpose_is_not_counted_as_right(run: Run) -> None:
+    """The test passes, and its wake-ups are wrong all the same."""
+    result = run(
+        """
+@pytest.mark.wrong_wakeups("lost", reason="a fault point")
+def test_a(play): play("lost")
+"""
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["kfabric: no wait was found right"])
 
 
 def test_recording_with_gaps_fails(run: Run) -> None:
@@ -147,7 +182,7 @@ def witness(request, play):
     def cases(report, cut):
         for one in case(report, cut):
             yield one
-            yield SimpleNamespace(verdict=SimpleNamespace(matched={waits}, findings=(), doubts=()))
+            yield SimpleNamespace(verdict=SimpleNamespace(right={waits}, findings=(), doubts=()))
     plugin._cases = cases
     yield
     plugin._cases = case
