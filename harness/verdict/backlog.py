@@ -146,6 +146,7 @@ class Backlog:
         self.taken: list[int] = []
         self._taken_by: list[int] = []
         self._takes: defaultdict[int, list[int]] = defaultdict(list)
+        self._took_at: defaultdict[int, list[tuple[int, MarkRecord]]] = defaultdict(list)
         self._has_returns = any(mark.t_end for mark in ordered)
         waits = _waits_of(queues)
         takes = (mark for mark in ordered if mark.what == Mark.TAKE)
@@ -219,6 +220,7 @@ class Backlog:
             self._taken_by.append(by)
         if take.context in (Context.PROCESS, Context.UNKNOWN):
             self._takes[take.tid].append(t)
+            self._took_at[take.tid].append((t, take))
 
     def _take_after(self, wake: WakeRecord) -> int:
         """When a woken thread took something before it slept again; 0 if it did not."""
@@ -271,6 +273,20 @@ class Backlog:
         for publication in self._stored[first : bisect_left(self._stored_at, t)]:
             if not certain or publication.t > looked:
                 return publication
+        return None
+
+    def took_before_sleep(self, wait: Wait) -> MarkRecord | None:
+        """The call around a wait that may have taken its item before the wait's last sleep.
+
+        It does not show whether it took: it has not returned by the end of the sleep.
+        """
+        if not self._has_returns:
+            return None
+        rec = wait.record
+        for t, take in self._took_at[rec.tid]:
+            around = take.t <= rec.t_begin and (take.t_end or _NEVER) >= (rec.t_end or _NEVER)
+            if around and t <= rec.t_slept:
+                return take
         return None
 
     def published_between(self, begin: int, end: int) -> Sequence[MarkRecord]:

@@ -208,6 +208,10 @@ class Ledger:
         comm = self.threads.get(tid)
         return f"thread {comm}/{tid}" if comm else f"thread {tid}"
 
+    def function(self, mark: MarkRecord) -> str:
+        """The marked function that was called; empty if its stack was not recorded."""
+        return next(iter(self.frames(mark.stack)), "").partition("+")[0]
+
     def frames(self, *stacks: int) -> tuple[str, ...]:
         """The frames of stacks that call each other, innermost first; none for NO_STACK."""
         return tuple(frame for stack in stacks for frame in self.stacks.get(stack, ()))

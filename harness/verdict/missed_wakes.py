@@ -288,7 +288,7 @@ def _finding(index: QueueIndex, sleep: Sleep, publication: MarkRecord, cause: _C
 
 def _reservation(index: QueueIndex) -> str:
     """The condition of a finding if several functions publish: any taker may take any item."""
-    functions = sorted({*map(index.function, index.backlog.published)} - {""})
+    functions = sorted({*map(index.ledger.function, index.backlog.published)} - {""})
     if len(functions) < 2:
         return ""
     return f"; this holds if {' and '.join(functions)} publish items of one kind"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kfabric.recording.records import ENDER_KNOWN, FClass, Mark, MarkRecord, WakeRecord
+from kfabric.recording.records import ENDER_KNOWN, FClass, Mark, WakeRecord
 from kfabric.verdict.backlog import (
     Backlog,
     End,
@@ -109,11 +109,26 @@ class QueueIndex:
         """Why a wait was not judged; empty if it was."""
         if queue.id not in self._concerned:
             return "on queues that no marked function concerns"
+        if taking := self._may_have_taken(wait):
+            return taking
         if not wait.finished:
             return STILL_OPEN
         if wait.record.t_begin < self.rules.since:
             return "begun before the trace"
         return ""
+
+    def _may_have_taken(self, wait: Wait) -> str:
+        """That nothing ended a sleep, perhaps rightly: its thread may have had its item."""
+        unaided = not wait.finished or wait.record.ret < 0
+        take = self.backlog.took_before_sleep(wait) if wait.slept and unaided else None
+        if take is None:
+            return ""
+        end = "ended by a limit or a signal" if wait.finished else "open at the end"
+        name = self.ledger.function(take) or "a marked function"
+        return (
+            f"{end} in {name}, which may have taken its item before the sleep (mark the inner "
+            "function that takes, and not the one that sleeps)"
+        )
 
     def _is_concerned(self, queue: Queue) -> bool:
         """Is it woken by threads that have just published, or do those sleep there that take?"""
@@ -146,11 +161,6 @@ class QueueIndex:
         if not self._taking:
             return not (self._takers or self.ledger.take_marked)
         return queue.id not in self._taking
-
-    def function(self, mark: MarkRecord) -> str:
-        """The marked function that was called; empty if its stack was not recorded."""
-        frames = self.ledger.stacks.get(mark.stack, ("",))
-        return frames[0].partition("+")[0]
 
     def effect(self, wake: WakeRecord) -> WakeEffect | None:
         """The effect of a wake on the wait that it belongs to."""

@@ -92,6 +92,51 @@ def test_judged_wait_that_no_publication_ended_is_counted_apart() -> None:
     )
 
 
+OUTER = "in read_box, which may have taken its item before the sleep (mark the inner function "
+OUTER += "that takes, and not the one that sleeps)"
+
+
+@pytest.mark.parametrize(
+    ("timeout", "end"), [(0, "open at the end"), (TIMEOUT, "ended by a limit or a signal")]
+)
+def test_sleep_within_a_function_that_takes_is_not_judged_after_a_publication(
+    timeout: int, end: str
+) -> None:
+    """The function may have taken the item before, and the line says what to mark instead."""
+    scene = Scene()
+    scene.take(40, end=timeout + 9 if timeout else 0)
+    scene.publish(50, end=52)
+    scene.call(51, sleepers=0)
+    scene.wait(45, slept=60, timeout=timeout)
+    scene.records = [
+        replace(record, stack=1)
+        if isinstance(record, MarkRecord) and record.tid == WAITER
+        else record
+        for record in scene.records
+    ]
+    verdict = judge(replace(scene.ledger(), stacks={1: ("read_box+0x5 [box]",)}))
+    assert verdict.line() == f"NOT JUDGED: 1 wait traced, {end} {OUTER}"
+
+
+def test_sleep_within_a_function_that_takes_is_lost_if_its_item_comes_later() -> None:
+    """While its thread sleeps, it takes nothing."""
+    scene = Scene()
+    scene.take(40)
+    scene.wait(45, slept=60)
+    scene.publish(100, end=105)
+    assert [finding.kind for finding in scene.verdict().findings] == [Kind.LOST]
+
+
+def test_sleep_within_a_function_that_takes_is_open_if_nothing_was_published() -> None:
+    """Or if another call has taken all of it."""
+    scene = Scene()
+    scene.publish(20, end=21)
+    scene.take(22, end=23)
+    scene.take(40)
+    scene.wait(45, slept=60)
+    assert scene.verdict().line() == "NOT JUDGED: 1 wait traced, still open at the end"
+
+
 def test_marks_without_a_publication_prove_nothing() -> None:
     """Each wake-up looks unfounded then, and each sleep."""
     scene = Scene()
