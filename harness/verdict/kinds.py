@@ -201,8 +201,8 @@ class Verdict:
     def _judged(self) -> str:
         total = self.matched + sum(self.unjudged.values())
         alone = {
-            "ended by their limit or a signal, with nothing ready": self.unaided,
-            "woken past their queue": self.past,
+            "ended by a limit or a signal, with nothing ready": self.unaided,
+            "woken past the queue": self.past,
         }
         alone = {words: number for words, number in alone.items() if number}
         if self.unjudged:
@@ -213,7 +213,7 @@ class Verdict:
         if ended == total:
             each = "each " if total > 1 else ""
             return f"{counted(total, 'wait')}, {each}ended by {self.ended_by} it waited for"
-        found = {f"ended by {self.ended_by} they waited for": ended} if ended else {}
+        found = {f"ended by {self.ended_by} {pronoun(ended)} waited for": ended} if ended else {}
         found |= alone | ({"without a sleep": self.awake} if self.awake else {})
         return f"{counted(total, 'wait')}: {listed(found)}"
 
@@ -225,6 +225,11 @@ class Verdict:
         return f"{counted(total, 'wait')} traced, {reasons}" + (
             f"; {listed(self.odd)}" if self.odd else ""
         )
+
+
+def pronoun(waits: int) -> str:
+    """The word for that many waits, or for what their threads did."""
+    return "it" if waits == 1 else "they"
 
 
 def listed(numbers: Mapping[str, int]) -> str:

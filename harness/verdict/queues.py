@@ -19,7 +19,7 @@ from errno import EINTR, ETIMEDOUT
 from kfabric.recording.records import Mark
 from kfabric.verdict.backlog import wake_effects
 from kfabric.verdict.enders import find_unending, not_judged
-from kfabric.verdict.kinds import Finding, Kind, Verdict
+from kfabric.verdict.kinds import Finding, Kind, Verdict, pronoun
 from kfabric.verdict.ledger import Ledger, Queue, Signal, Wait
 from kfabric.verdict.missed_wakes import caller_name, find_missed_wakes, span
 from kfabric.verdict.queue_index import QueueIndex, QueueRules
@@ -83,7 +83,7 @@ def _nothing_known(index: QueueIndex) -> dict[str, int]:
     if any(queue.waits for queue in index.known):
         words = "on queues that no mark explains"
     else:
-        words = "nothing says what they waited for"
+        words = f"nothing says what {pronoun(waits)} waited for"
     return {words: waits} if waits else {}
 
 
