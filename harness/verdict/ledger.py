@@ -13,7 +13,9 @@ from functools import reduce
 
 from kfabric.recording.records import (
     NO_STACK,
+    TRACED,
     Change,
+    Context,
     EnderRecord,
     FClass,
     KernelView,
@@ -92,6 +94,21 @@ class Wait:
     def signalled(self) -> bool:
         """Did a signal wake the thread, so that the call returned?"""
         return self.record.ret == -EINTR and bool(self.record.t_foreign)
+
+    @property
+    def woken_by_timer(self) -> bool:
+        """Is it known that the thread's own deadline woke it, and not its queue?
+
+        ``kfabric trace`` sees the timer's function. Of a wait on kfabric's objects only the
+        deadline wakes from the timer interrupt, unless a signal ended it.
+        """
+        rec = self.record
+        if not rec.t_foreign:
+            return False
+        if rec.fclass in TRACED:
+            return self.timed_out
+        from_timer = rec.foreign_context == Context.HARDIRQ
+        return from_timer and self.finished and not self.signalled
 
     @property
     def unaided(self) -> bool:

@@ -84,9 +84,11 @@ def story(ledger: Ledger, finding: Finding, rules: Rules | None = None) -> str:
     mark = publication_of(ledger, finding)
     if mark:
         by = analysis.waker(mark.tid, mark.context)
-        events.append((mark.t, f"{by}, CPU {mark.cpu}, enters the marked function that publishes"))
+        name = ledger.function(mark)
+        function = f"{name}, the marked function" if name else "the marked function"
+        events.append((mark.t, f"{by}, CPU {mark.cpu}, enters {function} that publishes"))
         if mark.t_end:
-            events.append((mark.t_end, f"{by} returns from the marked function"))
+            events.append((mark.t_end, f"{by} returns from {name or 'the marked function'}"))
     events.sort()
     lines = [f"{(t - events[0][0]) / 1e6:11.3f} ms  {text}" for t, text in events]
     if len(waits) > _WAITS:
@@ -112,14 +114,20 @@ def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple
         if wake.t_running:
             yield wake.t_running, f"{who} is on a CPU"
     if rec.foreign:
-        by = analysis.waker(rec.foreign_tid, rec.foreign_context)
-        how = "by a signal, sent by" if wait.signalled else "past its queue by"
-        yield rec.t_foreign, f"{who} is woken {how} {by}"
+        yield rec.t_foreign, f"{who} is woken {_foreign(analysis, wait)}"
     if wait.finished:
         ready = "something is ready" if rec.ready else "nothing is ready"
         yield rec.t_end, f"{who} returns {rec.ret}; {ready}"
     else:
         yield analysis.ledger.t_stop, f"{who} is still in its wait; the recording ends"
+
+
+def _foreign(analysis: Analysis, wait: Wait) -> str:
+    """By what a thread was woken that its queue did not wake."""
+    if wait.woken_by_timer:
+        return "by its own timer, at its deadline"
+    by = analysis.waker(wait.record.foreign_tid, wait.record.foreign_context)
+    return f"by a signal, sent by {by}" if wait.signalled else f"past its queue by {by}"
 
 
 def _signal_text(analysis: Analysis, signal: Signal, owed: Wait | None) -> str:

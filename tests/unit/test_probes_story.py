@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from errno import EINTR
 
 import pytest
-from queue_scenes import TIMEOUT, WAKER_2, Scene
+from queue_scenes import QUEUE, TIMEOUT, WAITER, WAKER_2, Scene
 from report_support import TRACES, ledger_of, recording_of
+from wait_scenes import change_wait
 
 from kfabric.recording.records import (
+    Context,
+    FClass,
     MarkRecord,
     ObjectRecord,
     Recording,
@@ -52,8 +56,7 @@ def test_story_of_a_lost_wake_up() -> None:
         "      0.001 ms  thread ping/101 sleeps there",
         "      0.010 ms  publication 2 (event on CQ 21) by thread ksoftirqd/0/7 in softirq "
         "context, CPU 0: finds 1 asleep, wakes nobody; should have woken thread ping/101",
-        "   2000.000 ms  thread ping/101 is woken past its queue by thread 0 in hard interrupt "
-        "context",
+        "   2000.000 ms  thread ping/101 is woken by its own timer, at its deadline",
         "   2000.010 ms  thread ping/101 returns 0; something is ready",
         "  thread ping/101 slept in:",
         "    kfi_waitq_sleep+0x7c [kfabric]",
@@ -145,8 +148,8 @@ def test_story_of_a_publication_without_a_wake_call_has_its_stack() -> None:
     finding, lines = published_from(scene)
     assert finding.published == 100_000
     assert lines[3] == (
-        "      0.050 ms  thread waker/21 in process context, CPU 0, enters the marked function "
-        "that publishes"
+        "      0.050 ms  thread waker/21 in process context, CPU 0, enters kfi_publish, the marked "
+        "function that publishes"
     )
     assert lines[-2:] == ["  thread waker/21 published from:", "    kfi_publish+0x10d [kfabric]"]
     assert not any("waker-2" in line for line in lines)
@@ -159,5 +162,41 @@ def test_story_of_a_wake_call_that_came_too_early_has_the_publication_and_its_st
     scene.call(101, sleepers=0)
     scene.wait(140, slept=150, timeout=TIMEOUT)
     _, lines = published_from(scene)
-    assert "enters the marked function" in lines[1] and "publication 1" in lines[2]
+    assert "enters kfi_publish, the marked" in lines[1] and "publication 1" in lines[2]
     assert lines[-2:] == ["  thread waker/21 published from:", "    kfi_publish+0x10d [kfabric]"]
+
+
+def test_story_names_no_function_without_its_stack() -> None:
+    """Stacks can be left out of a trace."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    scene.publish(100, end=102)
+    text = story(scene.ledger(), scene.verdict().findings[0])
+    assert "enters the marked function that publishes" in text
+    assert "returns from the marked function" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "how"),
+    [
+        ({}, "is woken by its own timer, at its deadline"),
+        ({"ret": 0}, "is woken past its queue by thread 0 in softirq context"),
+        ({"ret": -EINTR}, "is woken by a signal, sent by thread 0 in softirq context"),
+        ({"fclass": FClass.CQ}, "is woken past its queue by thread 0 in softirq context"),
+        (
+            {"fclass": FClass.CQ, "foreign_context": Context.HARDIRQ, "ret": 1},
+            "is woken by its own timer, at its deadline",
+        ),
+        (
+            {"fclass": FClass.CQ, "foreign_context": Context.HARDIRQ, "ret": -EINTR},
+            "is woken by a signal, sent by thread 0 in hard interrupt context",
+        ),
+    ],
+)
+def test_story_names_the_own_timer_only_where_it_is_known(change: dict[str, int], how: str) -> None:
+    """Another thing may wake a thread in an interrupt, too."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    change_wait(scene.records, 0, **change)
+    finding = Finding(Kind.LOST, QUEUE, "", WAITER, 1)
+    assert f"thread waiter/11 {how}" in story(scene.ledger(), finding)
