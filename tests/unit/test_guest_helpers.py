@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import guest_support
 import pytest
 
 from kfabric import names
@@ -504,6 +505,21 @@ def test_log_of_a_failure_goes_on_behind_an_overrun(monkeypatch) -> None:
     log = checks.LogOfFailures()
     assert log._lines() == ["(the kernel log overran)", "[    0.000000] left"]
     assert log._lines() == ["(the kernel log overran)"]
+
+
+def test_call_that_does_not_end_is_said_not_to_have_returned(monkeypatch) -> None:
+    """With what its thread does."""
+    monkeypatch.setattr(guest_support, "PATIENCE", 0.001)
+    monkeypatch.setattr(sleeping, "read_state", lambda tid: "thread 142 state S")
+    gate = threading.Event()
+    call = guest_support.Call(gate.wait)
+    try:
+        with pytest.raises(pytest.fail.Exception) as failed:
+            call.result()
+    finally:
+        gate.set()
+        call.settle()
+    assert str(failed.value) == "the call has not returned after 0.001 s: thread 142 state S"
 
 
 THREADS = """

@@ -110,7 +110,7 @@ class Call(Generic[T]):
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
             state = sleeping.read_state(self.tid)
-            pytest.fail(f"the call goes on after {PATIENCE:g} s: {state}")
+            pytest.fail(f"the call has not returned after {PATIENCE:g} s: {state}")
         self._seen = True
         if self._error is not None:
             raise self._error
