@@ -109,7 +109,10 @@ class Child:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trace; the exit status is the command's, TIMED_OUT if it outlived ``--duration``."""
+    """Trace; the exit status is the command's.
+
+    It is TIMED_OUT if the command outlived ``--duration``, INTERRUPTED after a signal.
+    """
     args = _parse(argv)
     # Blocked, and received by sigtimedwait().
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -162,30 +165,36 @@ def _trace(tracer: Tracer, live: Live, args: argparse.Namespace) -> int:
         if tracer.scope.by_tree:
             tracer.follow(child.pid)
         child.go()
-    timed_out = _watch(tracer, live, child, args.duration)
+    end = _watch(tracer, live, child, args.duration)
     # Before the end of the child, which would end its waits.
     summary = tracer.stop()
+    if end == ExitStatus.INTERRUPTED:
+        before = f", before {args.command[0]} had ended" if args.command else ""
+        words = f"interrupted after {summary.seconds:.1f} s{before}; what follows is of this time"
+        print(f"kfabric: {words}", file=sys.stderr, flush=True)
     if child is not None:
         child.end()
     live.write(done=True, lost=summary.lost)
     if child is None:
         return ExitStatus.OK
-    return TIMED_OUT if timed_out else int(child.status or 0)
+    return end or int(child.status or 0)
 
 
-def _watch(tracer: Tracer, live: Live, child: Child | None, duration: float) -> bool:
-    """Drain until the end of the trace. True: the command is still running."""
+def _watch(tracer: Tracer, live: Live, child: Child | None, duration: float) -> int:
+    """Drain until the end of the trace; 0 if the command has ended, else the status for that."""
     limit = time.monotonic() + duration if duration else float("inf")
     while True:
         got = signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)
         tracer.drain()
         tracer.refresh()
         live.counts(tracer)
+        # First, since the signal of a terminal ends the command as well.
+        if got is not None and got.si_signo != signal.SIGCHLD:
+            return ExitStatus.INTERRUPTED
         if child is not None and child.poll():
-            return False
-        interrupted = got is not None and got.si_signo != signal.SIGCHLD
-        if interrupted or time.monotonic() >= limit:
-            return child is not None
+            return ExitStatus.OK
+        if time.monotonic() >= limit:
+            return TIMED_OUT
 
 
 if __name__ == "__main__":

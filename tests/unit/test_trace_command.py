@@ -9,6 +9,7 @@ import io
 import json
 import mmap
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 from rich.console import Console
@@ -23,7 +25,7 @@ from rich.live import Live
 from slow_steps import impatient
 
 from kfabric import names
-from kfabric.errors import SetupError, UsageError
+from kfabric.errors import ExitStatus, SetupError, UsageError
 from kfabric.recording.records import Recording
 from kfabric.report.source import save
 from kfabric.terminal import streams
@@ -157,6 +159,40 @@ def test_tracer_that_loads_slowly_is_shown_unless_the_user_wants_no_line(
     guest.main([f"--output={tmp_path}", *["--quiet"] * quiet])
     line = "" if quiet else "kfabric: the tracer is loading\n"
     assert capsys.readouterr().err == f"{line}kfabric: not traced: it does not load\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "status"),
+    [
+        (
+            ["--duration=60", "--", "sleep", "60"],
+            "interrupted after 3.2 s, before sleep had ended; what follows is of this time",
+            ExitStatus.INTERRUPTED,
+        ),
+        ([], "interrupted after 3.2 s; what follows is of this time", 0),
+        (["--duration=0.001", "--", "sleep", "60"], "", guest.TIMED_OUT),
+    ],
+)
+def test_interrupted_trace_is_called_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    line: str,
+    status: int,
+) -> None:
+    """Its table looks like that of a command that has ended; a limit is no interrupt."""
+    tracer = MagicMock(load_seconds=1.0, seconds={}, t_start=0, **{"rows.return_value": []})
+    tracer.losses.return_value = {}
+    tracer.stop.return_value = Summary(seconds=3.2)
+    tracer.__enter__.return_value = tracer
+    tracer.scope.by_tree = False
+    got = SimpleNamespace(si_signo=signal.SIGINT) if line else None
+    monkeypatch.setattr(guest, "Tracer", lambda *_, **__: tracer)
+    monkeypatch.setattr(guest.signal, "pthread_sigmask", lambda *_: None)
+    monkeypatch.setattr(guest.signal, "sigtimedwait", lambda *_: got)
+    assert guest.main([f"--output={tmp_path}", *words]) == status
+    assert capsys.readouterr().err == (f"kfabric: {line}\n" if line else "")
 
 
 @pytest.mark.parametrize("word", ["./my_mod", "my_mod/", "."])
