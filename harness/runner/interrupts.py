@@ -9,12 +9,15 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
+import pytest
+
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def take_first() -> Callable[[], None]:
     """Make the first SIGINT or SIGTERM a KeyboardInterrupt, and ignore all later ones.
 
+    It is pytest's own kind: of any other, pytest shows in which of our files it came.
     A signal that is ignored already stays ignored. Returns a function that restores the
     former handlers.
     """
@@ -24,7 +27,7 @@ def take_first() -> Callable[[], None]:
     def first(_number: int, _frame: FrameType | None) -> None:
         for number in taken:
             signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        raise pytest.Session.Interrupted("by a signal")
 
     def restore() -> None:
         for number in taken:
