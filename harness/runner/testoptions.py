@@ -11,7 +11,7 @@ from kfabric.docs import results
 from kfabric.errors import UsageError, near
 from kfabric.runner import kcidb, shards
 from kfabric.terminal.arguments import Parser, whole
-from kfabric.vm import prepare, usermodule, usertests
+from kfabric.vm import prepare, userbuild, usermodule, usertests
 from kfabric.vm.options import VMCORE_HELP, add_image_options, add_kernel_option
 
 TESTS = prepare.SOURCE / "tests"
@@ -62,6 +62,8 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
     paths, options = split([word for word in rest if word != "--"])
     if args.quick and (paths or args.matrix or args.module or args.modprobe):
         raise UsageError("--quick chooses the tests itself", "leave it out to name others")
+    if not (args.module or args.modprobe):
+        _require_no_module(paths)
     return args, paths, options
 
 
@@ -168,6 +170,13 @@ def _require_no_slip(words: Sequence[str], ours: Sequence[str]) -> None:
             if found := difflib.get_close_matches(name, ours, 1, _CLOSE):
                 hint = f"did you mean {found[0]}? An option of your tests goes after --"
                 raise UsageError(f"unknown option {name}", hint)
+
+
+def _require_no_module(paths: Sequence[str]) -> None:
+    """Raise UsageError for a module's directory: its tests would run without the module."""
+    for path in paths:
+        if file := userbuild.module_file(Path(path)):
+            raise UsageError(f"{path} has a {file}", f"did you mean --module {path}?")
 
 
 def _takes_a_value(option: str) -> bool:

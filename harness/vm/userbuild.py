@@ -24,6 +24,7 @@ FILES = ("Kbuild", "Makefile")
 
 # A call of ours needs a header of ours, or at least the function's name.
 _CALLS = re.compile(rb"\bkfid?_\w|\bkfabric\w*\.h\b|\bKFABRIC_")
+_OBJ_M = re.compile(r"\bobj-m\b")
 _BUILT_FROM = (".c", ".h", ".S", ".mk")
 # In the section .modinfo, and a symbol: module_param_cb() puts nothing into that section.
 _PARAMETER = re.compile(rb"\0parm(?:type)?=(\w+):|\b__param_str_(\w+)\0")
@@ -36,6 +37,15 @@ class UserModuleError(KfabricError, status=ExitStatus.USAGE, label="wrong usage"
 def can_build(directory: Path) -> bool:
     """Whether kbuild finds something to read in a directory."""
     return any((directory / name).is_file() for name in FILES)
+
+
+def module_file(directory: Path) -> str:
+    """The name of the file that makes a directory that of a module; empty if it is none."""
+    for name in FILES:
+        if (directory / name).is_file():
+            text = (directory / name).read_text(errors="replace")
+            return name if _OBJ_M.search(text) else ""
+    return ""
 
 
 def check(directory: Path) -> None:

@@ -118,6 +118,8 @@ TEST: list[Case] = [
     (["nonexistent"], USAGE, "no such test: nonexistent"),
     (["--quick", "{dir}/test_there.py"], USAGE, "wrong usage: --quick chooses the tests itself"),
     (["tests/unit/test_fuz.py"], USAGE, "did you mean test_fuzz?"),
+    (["{dir}/my_mod"], USAGE, "{dir}/my_mod has a Kbuild; did you mean --module {dir}/my_mod?"),
+    (["-x", "{dir}/my_old_mod"], USAGE, "my_old_mod has a Makefile; did you mean --module "),
     (["-x", "nonexistent"], USAGE, "no such test: nonexistent"),
     (["--tb=short", "nonexistent"], USAGE, "no such test: nonexistent"),
     (["--nonesuch", "nonexistent.py"], USAGE, "no such test: nonexistent.py"),
@@ -327,6 +329,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name != "no-records":
             (place / name / "recording.bin").write_bytes(b"\xff" if name == "broken" else b"")
     (place / "dump/vmcore").write_text("")
+    for name, file in (("my_mod", "Kbuild"), ("my_old_mod", "Makefile")):
+        (place / name).mkdir()
+        (place / name / file).write_text("obj-m += my_mod.o\n")
     (place / "plain").write_text("plain text\n")
     (place / "bytes").write_bytes(b"\xff\xfe")
     (place / "test_there.py").write_text("def test_one(): ...\ndef test_two(): ...\n")
