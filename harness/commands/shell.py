@@ -23,6 +23,7 @@ from kfabric.vm.options import add_guest_options, disposable, guest
 from kfabric.vm.spec import Variant
 
 READY = ("python3", "-m", "kfabric.guest.ready")
+_OTHERWISE = f"use kfabric run --variant test -- sh -c '{' '.join(READY)} && CMD'"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     add_guest_options(parser)
     args = parser.parse_args(argv)
     if not sys.stdin.isatty():
-        raise UsageError("standard input is not a terminal", "use kfabric run")
+        raise UsageError("standard input is not a terminal", _OTHERWISE)
     if not (args.module or args.modprobe):
         args.variant = args.variant or Variant.TEST.value
     lacking = kbuild.lacking(prepare.version(args.kernel))

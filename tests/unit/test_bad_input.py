@@ -202,6 +202,7 @@ GALLERY: list[Case] = [
     (["--healthy", "sick"], USAGE, "--healthy: invalid choice: 'sick'"),
     (["--output", "{dir}/plain"], USAGE, "cannot write to {dir}/plain"),
 ]
+LOADED = "--variant test -- sh -c 'python3 -m kfabric.guest.ready"
 OTHERS: dict[str, list[Case]] = {
     "demo": [
         (["--fault", "bad"], USAGE, "--fault: invalid choice: 'bad' (choose from 'lost', "),
@@ -216,7 +217,7 @@ OTHERS: dict[str, list[Case]] = {
         (["fast"], USAGE, "unrecognized arguments: fast"),
     ],
     "shell": [
-        ([], USAGE, "standard input is not a terminal; use kfabric run"),
+        ([], USAGE, f"is not a terminal; use kfabric run {LOADED} && CMD'"),
         (["--cpus", "0"], USAGE, "--cpus: 0 is not from 1"),
     ],
     "modules": [
