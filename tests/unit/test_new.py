@@ -173,5 +173,5 @@ def test_workflow_installs_the_kfabric_that_wrote_it(
     )
     (installs,) = re.findall(r"pip install -q\n +(.*)", workflow)
     assert installs == " ".join(words)
-    line = f"for CI, copy the two wheels of kfabric {version} into my_mod/wheels\n"
+    line = f"for CI, copy the two wheels of kfabric {version} (make wheels) into my_mod/wheels\n"
     assert (line in capsys.readouterr().out) is (expected is None)

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from kfabric import root
 from kfabric.errors import ExitStatus, KfabricError
 from kfabric.terminal.arguments import Parser
 from kfabric.vm import prepare
@@ -74,7 +75,9 @@ def main(argv: Sequence[str]) -> int:
     write(Path(args.name), render(KFABRIC if args.kfabric else PLAIN, values))
     print(f"{args.name}: the module {module}, a test and a CI file")
     if origin is None:
-        print(f"for CI, copy the two wheels of kfabric {_version()} into {args.name}/{WHEELS}")
+        made = "" if root.INSTALLED else " (make wheels)"
+        wheels = f"the two wheels of kfabric {_version()}{made}"
+        print(f"for CI, copy {wheels} into {args.name}/{WHEELS}")
     print(f"next: {_program()} test --module {args.name}")
     return ExitStatus.OK
 
