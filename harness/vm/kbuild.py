@@ -38,6 +38,7 @@ _MADE_NAMES = ("Module.symvers", "modules.order", "__pycache__")
 # Files with the key of whatever was built.
 _STAMP, _CORE_STAMP = "stamp", "stamp-core"
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
+_NO_SOURCE = re.compile(r"No rule to make target '(.+)\.o', needed by '(.*?)'")
 # Warnings about the host, not the sources: make's clock, another compiler than the kernel's.
 _HOST = re.compile(r"^make(\[\d+\])?: |^warning: the compiler differs")
 
@@ -201,8 +202,17 @@ def make(argv: list[str], copy: Path, shown: str = "") -> str:
         raise BuildError(f"not done after {BUILD_SECONDS:g} s: {' '.join(argv)}") from None
     if done.returncode:
         log = done.stdout.replace(f"{copy}/", shown)
-        raise BuildError(first_error(log), "see the log above", console=log)
+        raise BuildError(_reason(log, shown), "see the log above", console=log)
     return done.stdout
+
+
+def _reason(log: str, top: str) -> str:
+    """What explains a failure of make best; ``top``: paths in the log may begin with it."""
+    if missing := _NO_SOURCE.search(log):
+        name, wanted = (path.removeprefix(top) for path in missing.groups())
+        naming = f"{wanted} needs" if wanted.endswith(".o") else "obj-m names"
+        return f"{naming} {name}.o, and there is no {name}.c"
+    return first_error(log)
 
 
 def is_source(name: str) -> bool:

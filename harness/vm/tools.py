@@ -114,5 +114,5 @@ def first_error(log: str) -> str:
     for mark in (" error: ", "ERROR: ", "undefined reference", "No rule to make", "Error "):
         for line in lines:
             if mark in line:
-                return line.strip()
+                return line.strip().removesuffix(".  Stop.")
     return lines[-1].strip() if lines else "make fails without a message"

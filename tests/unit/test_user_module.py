@@ -102,6 +102,22 @@ def test_compile_error_has_the_compilers_text_and_the_users_file(build, tree: Pa
     assert "Error 1" in error.value.console
 
 
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("$0/lost.o', needed by '$0/'", "obj-m names lost.o, and there is no lost.c"),
+        ("lost.o', needed by '.'", "obj-m names lost.o, and there is no lost.c"),
+        ("$0/a/b.o', needed by '$0/mine.o'", "mine.o needs a/b.o, and there is no a/b.c"),
+        ("$0/a/Makefile'", "make[2]: *** No rule to make target '{tree}/a/Makefile'"),
+    ],
+)
+def test_source_that_is_missing_is_named(build, tree: Path, rule: str, line: str) -> None:
+    """In the words of a Kbuild, whether the kernel's make prints whole paths or parts."""
+    with pytest.raises(BuildError) as error:
+        build(f'echo "make[2]: *** No rule to make target \'{rule}.  Stop."; exit 2')
+    assert error.value.what == line.format(tree=tree)
+
+
 def test_modules_are_loaded_in_the_order_of_their_makefile(build) -> None:
     """Kernels write file names with different suffixes there."""
     place = build("touch b.ko a.ko; printf '/x/b.ko\\n/x/a.o\\n' > modules.order")
