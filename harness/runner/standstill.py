@@ -4,8 +4,7 @@
 import time
 from collections.abc import Callable, Iterable
 
-FIRST_SECONDS = 20.0
-"""Before the first line; the time before each further one is twice as long."""
+from kfabric.terminal.slow import FIRST_SECONDS
 
 
 class Standstill:

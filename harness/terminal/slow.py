@@ -5,6 +5,11 @@ The block is the step::
 
     with Slow("booting a guest", prepare.say):
         vm.start()
+
+Steps of minutes show how long they have run::
+
+    with Running("make in kmod", prepare.say):
+        make()
 """
 
 import threading
@@ -13,6 +18,8 @@ from typing import Self
 
 SECONDS = 5.0
 """No command is silent for longer while it works."""
+FIRST_SECONDS = 20.0
+"""Before the first line of what takes minutes; before each further one twice as long."""
 
 
 class Slow:
@@ -40,3 +47,33 @@ class Slow:
     def cancel(self) -> None:
         """Show nothing from now on: another line has named the step."""
         self._timer.cancel()
+
+
+class Running:
+    """Shows after 20 s, 40 s, 80 s, ... that its block still runs; a context manager.
+
+    Args:
+        step: names it; the line is ``STEP has run for 20 s``.
+        show: prints a line; called in another thread.
+    """
+
+    def __init__(self, step: str, show: Callable[[str], object]) -> None:
+        self._step = step
+        self._show = show
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        # Whatever the caller prints next comes after the last line.
+        self._thread.join()
+
+    def _look(self) -> None:
+        shown, due = 0.0, FIRST_SECONDS
+        while not self._ended.wait(due - shown):
+            self._show(f"{self._step} has run for {due:.0f} s")
+            shown, due = due, 2 * due

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from kfabric.errors import BuildError
+from kfabric.terminal.slow import Running
 from kfabric.vm import cache, kerneltree, supply, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.headers import Headers
@@ -166,7 +167,8 @@ def _build(
         if place.name != CORE or Path(CORE) in chosen:
             forget_linked(place)
     for tree in chosen:
-        output = make(tree_command(headers, copy, tree, variant, *strict), copy)
+        with Running(f"make in {tree}", log):
+            output = make(tree_command(headers, copy, tree, variant, *strict), copy)
         if strict and (found := warnings(output, copy)):
             # The next build starts from nothing: compiled objects do not warn again.
             shutil.rmtree(copy / tree)

@@ -12,6 +12,7 @@ import platform
 from pathlib import Path
 
 from kfabric.errors import SetupError
+from kfabric.terminal.slow import Running
 from kfabric.vm import accel, cache, image, kbuild, layer, tools, versions
 from kfabric.vm.cache import Log
 from kfabric.vm.machine import Vm
@@ -62,7 +63,8 @@ def guest_image(log: Log = say, kernel: str = "", extras: Extras = Extras()) -> 
         cache.require_plain(place)
     cache.make(cache.root())
     cache.require_space(SOURCE / "build", SPACE_MIB)
-    return layer.ensure(SOURCE, image.ensure(SOURCE, chosen, log), extras, log)
+    with Running("the build of the image", log):
+        return layer.ensure(SOURCE, image.ensure(SOURCE, chosen, log), extras, log)
 
 
 def vm(spec: VmSpec, directory: Path | None = None, log: Log = say) -> Vm:

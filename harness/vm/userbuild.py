@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kfabric.errors import ExitStatus, KfabricError
 from kfabric.names import MODULE_ORDER
+from kfabric.terminal.slow import Running
 from kfabric.vm import cache, kbuild, supply
 from kfabric.vm.cache import Log
 from kfabric.vm.headers import Headers
@@ -87,7 +88,8 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
         if stale:
             log(f"modules of {tree}: building for {image.release}")
             headers = supply.of(source, image.version, log).headers(image.release)
-            _build(source, target, headers, variant, tree)
+            with Running(f"make in {tree}", log):
+                _build(source, target, headers, variant, tree)
     return target
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from slow_steps import impatient
+from slow_steps import Log, impatient
 
 from kfabric import names
 from kfabric.errors import BootError
-from kfabric.terminal.slow import Slow
-from kfabric.vm import options, usermodule
+from kfabric.terminal.slow import Running, Slow
+from kfabric.vm import layer, options, prepare, usermodule
 from kfabric.vm.machine import Vm
 
 NEVER = 1e6
@@ -42,6 +42,49 @@ def test_quick_step_leaves_neither_line_nor_thread(cancel: bool) -> None:
         if cancel:
             slow.cancel()
     assert lines == [] and not slow._timer.is_alive()
+
+
+class Ending(threading.Event):
+    """The end of a step that goes on until the fourth line is due."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """No time passes; true: it has ended."""
+        self.waits.append(timeout)
+        return len(self.waits) == 4
+
+
+def test_step_of_minutes_shows_how_long_it_has_run() -> None:
+    """In lines that become rarer."""
+    lines: list[str] = []
+    running = Running("make", lines.append)
+    ending = running._ended = Ending()
+    with running:
+        pass
+    assert lines == [f"make has run for {seconds} s" for seconds in (20, 40, 80)]
+    assert ending.waits == [20, 20, 40, 80]
+
+
+def test_quick_step_of_minutes_leaves_neither_line_nor_thread() -> None:
+    """Its end does not wait for the time of the line."""
+    lines: list[str] = []
+    with Running("make", lines.append) as running:
+        pass
+    assert lines == [] and not running._thread.is_alive()
+
+
+def test_image_that_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps have lines of their own, and each takes most of a minute, or more."""
+    log = Log(monkeypatch)
+    monkeypatch.setattr(prepare.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(prepare.image, "ensure", lambda *_: None)
+    monkeypatch.setattr(
+        layer, "ensure", lambda *_: log.wait("the build of the image has run for 0 s")
+    )
+    assert prepare.guest_image(log)
 
 
 class SlowVm:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from slow_steps import Log
 
 from kfabric import names
 from kfabric.commands import new
@@ -72,6 +73,23 @@ def test_line_about_the_build_names_the_directory_and_the_kernel(
     """And not the variant of kfabric's own modules, which a stranger does not know."""
     build("echo mine.o >modules.order; touch mine.ko")
     assert capsys.readouterr().out == f"modules of {tree}: building for 6.1\n"
+
+
+def test_build_that_takes_long_is_shown(
+    build: Callable[[str], Path], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the user's directory, not that of the copy."""
+    log = Log(monkeypatch)
+    shown: list[bool] = []
+
+    def make(*_: object) -> None:
+        shown.append(log.wait(f"make in {tree} has run for 0 s"))
+
+    monkeypatch.setattr(kbuild, "make", make)
+    monkeypatch.setattr("builtins.print", log)
+    with pytest.raises(UserModuleError):  # it has built nothing
+        build("")
+    assert shown == [True]
 
 
 def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:

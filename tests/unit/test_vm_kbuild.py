@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from slow_steps import Log
 
 from kfabric.errors import BuildError, SetupError
 from kfabric.guest.waiting import wait_until
@@ -172,6 +173,27 @@ def test_module_that_warns_is_not_built(
             kbuild.ensure(checkout, image, Variant.PROD, lambda line: None)
         assert caught.value.what == "kmod/core/main.c:3:5: warning: unused variable 'x'"
         assert caught.value.console.strip() == caught.value.what
+
+
+def test_build_that_takes_long_is_shown(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each directory: all of them take minutes on a busy host."""
+    log = Log(monkeypatch)
+    monkeypatch.setattr(kbuild.supply, "of", lambda *_: Place())
+    monkeypatch.setattr(kbuild, "strip", lambda *_: None)
+    shown: list[bool] = []
+
+    def make(argv: list[str], copy: Path) -> str:
+        tree = next(word for word in argv if word.startswith("M=")).removeprefix(f"M={copy}/")
+        shown.append(log.wait(f"make in {tree} has run for 0 s"))
+        return ""
+
+    monkeypatch.setattr(kbuild, "make", make)
+    version = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
+    image = Image("6.1", Path("linux"), Path("initrd"), Path("root.img"), version)
+    kbuild.ensure(checkout, image, Variant.TEST, log)
+    assert shown == [True, True]
 
 
 class Builds:

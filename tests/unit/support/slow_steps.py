@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from kfabric.terminal import slow
 from kfabric.terminal.slow import Slow
 
 
@@ -29,3 +30,22 @@ def impatient(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> Callable[[
 
     monkeypatch.setattr(module, "Slow", slow)
     return lambda: shown.wait(60)
+
+
+class Log:
+    """Lines of a log; steps of minutes show their first one after a moment."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(slow, "FIRST_SECONDS", 0.01)
+        self._lines: list[str] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, line: str) -> None:
+        with self._changed:
+            self._lines.append(line)
+            self._changed.notify_all()
+
+    def wait(self, line: str) -> bool:
+        """Wait for a line; true: it came."""
+        with self._changed:
+            return self._changed.wait_for(lambda: line in self._lines, 60)
