@@ -38,6 +38,8 @@ from kfabric.vm import source
 if TYPE_CHECKING:
     from rich.live import Live
 
+    from kfabric.vm.machine import Vm
+
 _FILES = (HEAD, RECORDS, SUMMARY, LIVE)
 _NEW = ".new-"
 # bcc is a package of Debian's own Python.
@@ -70,6 +72,7 @@ def main(argv: Sequence[str]) -> int:
         vm, tested = guest(args, "trace")
         scope = _of_built(scope, vm.spec.env)
         _check_spelling(scope, vm.spec.env)
+        _show_unknown(scope, vm)
         with disposable(vm, tested):
             place = vm.out / "trace"
             words = _argv(args, scope, place, vm.here)
@@ -171,6 +174,21 @@ def _check_spelling(scope: Scope, env: Mapping[str, str]) -> None:
         from kfabric.trace import spelling
 
         spelling.check(scope, Path(env[names.MODULE_DIR]))
+
+
+def _show_unknown(scope: Scope, vm: Vm) -> None:
+    """Show a line for each module that the guest does not have: CMD may bring it, or not."""
+    from kfabric.vm import kbuild, layer, prepare, userbuild
+
+    have: set[str] = set()
+    if names.MODULE_DIR in vm.spec.env:
+        have.update(userbuild.built(Path(vm.spec.env[names.MODULE_DIR])))
+    if vm.spec.variant:
+        place = kbuild.directory(prepare.SOURCE, vm.image.builds, vm.spec.variant)
+        have.update(userbuild.kernel_name(file.stem) for file in place.glob("*.ko"))
+    for name in layer.unknown(vm.image, [name for name in scope.modules if name not in have]):
+        what = f"kernel {vm.image.release} has no module {name}, so CMD has to load it"
+        prepare.say(f"{what}; a directory is --module ./{name}")
 
 
 def _argv(args: argparse.Namespace, scope: Scope, output: Path, cwd: str = "") -> list[str]:

@@ -40,6 +40,8 @@ _UNKNOWN = re.compile(
 )
 """apt's messages about a name."""
 _KEPT = "kernel"
+_EVERY = ("modules.order", "modules.builtin")
+"""Files with the paths of all modules of a kernel, whether an image has them or not."""
 
 
 class NoSuchPackage(UsageError, label="no such package"):
@@ -138,6 +140,13 @@ def _lacking_modules(base: Image, wanted: Iterable[str]) -> set[str]:
         if not present.issuperset(kernel.plain(path).name for path in files):
             found.add(_canonical(name))
     return found
+
+
+def unknown(base: Image, names: Iterable[str]) -> list[str]:
+    """Those of some modules' names that an image's kernel has neither as a file nor built in."""
+    paths = (path for name in _EVERY for path in _read(base, name).splitlines())
+    known = {_canonical(kernel.plain(path).stem) for path in paths}
+    return [name for name in names if _canonical(name) not in known]
 
 
 def _read(base: Image, name: str) -> str:

@@ -11,19 +11,21 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from kfabric import names
 from kfabric.commands import vm as vm_command
 from kfabric.errors import ExitStatus, SetupError, UsageError
 from kfabric.runner import far, farside, testrun
 from kfabric.trace import command as trace
+from kfabric.trace.scope import Scope
 from kfabric.vm import apt, cache, disk, layer, options, prepare, usermodule
 from kfabric.vm.kernel import Kernel
 from kfabric.vm.layer import NoSuchModule, NoSuchPackage
 from kfabric.vm.machine import Vm
-from kfabric.vm.spec import Extras, Image
+from kfabric.vm.spec import Extras, Image, Variant, VmSpec
 from kfabric.vm.versions import Stock, Version
 
 RELEASE = "6.1.0-1-amd64"
@@ -122,6 +124,32 @@ def test_module_that_the_kernel_need_not_have_may_be_missing(base: Image) -> Non
     """With a question mark, as in the lists of modules."""
     assert not layer.lacking(base, asked("xyzzy?"))
     assert layer.lacking(base, asked("null_blk?")) == asked("null_blk")
+
+
+def test_kernels_own_modules_are_known_whether_the_image_has_them_or_not(base: Image) -> None:
+    """And in either spelling; whatever is built in counts, too."""
+    assert layer.unknown(base, ["null_blk", "null-blk", "ext4", "9p", "lostwake"]) == ["lostwake"]
+
+
+def test_traced_module_that_the_guest_lacks_is_shown_before_the_boot(
+    base: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not one of the kernel, of the directory that was built, or of kfabric's own."""
+    monkeypatch.delenv(names.QUIET, raising=False)
+    (tmp_path / names.MODULE_ORDER).write_text("my-mod\n")
+    ours = tmp_path / "build/kmod" / base.builds / Variant.TEST.value
+    ours.mkdir(parents=True)
+    (ours / "kfi_mock.ko").touch()
+    monkeypatch.setattr(prepare, "SOURCE", tmp_path)
+    spec = VmSpec(variant=Variant.TEST, env={names.MODULE_DIR: str(tmp_path)})
+    vm = cast(Vm, SimpleNamespace(image=base, spec=spec))
+    trace._show_unknown(Scope(modules=("my_mod", "kfi_mock", "nfs")), vm)
+    assert capsys.readouterr().err == ""
+    trace._show_unknown(Scope(modules=("nfs", "lostwake")), vm)
+    assert capsys.readouterr().err == (
+        f"kfabric: kernel {RELEASE} has no module lostwake, so CMD has to load it; "
+        "a directory is --module ./lostwake\n"
+    )
 
 
 def test_layer_is_built_once_and_completely(base: Image, monkeypatch: pytest.MonkeyPatch) -> None:
