@@ -35,8 +35,10 @@ KFABRIC := build/venv/bin/kfabric
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
 
+# The last line says how to go on, if the set-up is what was asked for.
 setup:
 	@vm/bootstrap.sh host
+	$(if $(filter setup,$(MAKECMDGOALS)),@$(KFABRIC) setup)
 
 setup-check:
 	@vm/bootstrap.sh host check

@@ -98,7 +98,7 @@ install_python() {
 	wanted=$(cat "$top"/vm/requirements-*.txt "$top/pyproject.toml" "$top/kfabric_py/pyproject.toml" \
 		"$top/kfabric_py/VERSION" "$0" | sha256sum)
 	[ "$(cat "$venv/ready" 2>/dev/null)" != "$wanted" ] || return 0
-	say "Python environment: build/venv"
+	say "Python environment: build/venv; this takes a minute or two"
 	$python -m venv "$venv" >>"$log" 2>&1 || die "cannot make a Python environment"
 	"$venv/bin/pip" install -q -r "$top/vm/requirements-host.txt" >>"$log" 2>&1 ||
 		die "pip cannot install the Python packages; check the network and pip's index"

@@ -2,13 +2,15 @@
 """Install the Debian packages that guests and module builds need on this machine.
 
 It needs root and Debian 12, and takes well under a second if nothing is missing. In a checkout it
-makes the Python environment, too, like make setup. The last line confirms that everything is there.
+makes the Python environment, too, like make setup. The last line confirms that everything is there,
+and names the commands to go on with.
 """
 
 import subprocess
 from collections.abc import Sequence
 
-from kfabric.terminal.arguments import Parser
+from kfabric import root
+from kfabric.terminal.arguments import Parser, program
 from kfabric.vm import prepare
 
 
@@ -18,5 +20,8 @@ def main(argv: Sequence[str]) -> int:
     script = prepare.SOURCE / "vm/bootstrap.sh"
     status = subprocess.run([str(script), "host"], check=False).returncode
     if not status:
-        prepare.say("set-up: everything that guests and builds need is installed")
+        further = (
+            f"{program()} new my_mod" if root.INSTALLED else f"make demo, or {program()} new my_mod"
+        )
+        prepare.say(f"set-up: everything that guests and builds need is installed; next: {further}")
     return status

@@ -11,6 +11,7 @@ built or booted.
 import argparse
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -127,6 +128,15 @@ def relative(path: Path) -> Path:
     """A path as a user writes it: from the current directory on if it lies below."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def program() -> str:
+    """The command kfabric, as the user called it."""
+    import shutil  # guests parse arguments, too, and import slowly
+
+    called = sys.argv[0]
+    typed = Path(called).name == "kfabric" and shutil.which("kfabric") != called
+    return called if typed else "kfabric"
 
 
 def results_directory(given: Path | None, default: Path) -> Path:

@@ -19,6 +19,7 @@ from kfabric.terminal.arguments import relative
 from kfabric.vm import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
+NEXT = "make demo, or build/venv/bin/kfabric new my_mod"
 FAILURES = [
     kind
     for kind in vars(errors).values()
@@ -163,7 +164,13 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("status", "line"),
-    [(0, "kfabric: set-up: everything that guests and builds need is installed\n"), (70, "")],
+    [
+        (
+            0,
+            f"kfabric: set-up: everything that guests and builds need is installed; next: {NEXT}\n",
+        ),
+        (70, ""),
+    ],
 )
 def test_set_up_ends_with_a_line_unless_it_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, line: str
@@ -172,8 +179,17 @@ def test_set_up_ends_with_a_line_unless_it_fails(
     monkeypatch.delenv(names.QUIET, raising=False)
     done = types.SimpleNamespace(returncode=status)
     monkeypatch.setattr(setup.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(sys, "argv", ["build/venv/bin/kfabric", "setup"])
     assert cli.main(["setup"]) == status
     assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(("goals", "said"), [(["setup"], 1), (["demo"], 0), (["setup", "demo"], 1)])
+def test_make_ends_the_set_up_with_that_line_if_it_is_the_goal(goals: list[str], said: int) -> None:
+    """As a part of another target, a set-up that has nothing to do prints nothing."""
+    argv = ["make", "--dry-run", *goals]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines().count("build/venv/bin/kfabric setup") == said
 
 
 def test_path_is_shown_as_its_user_writes_it(tmp_path, monkeypatch) -> None:

@@ -6,9 +6,7 @@ write wakes it.
 """
 
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import NamedTuple
 
 from kfabric import root
 from kfabric.errors import ExitStatus, KfabricError
-from kfabric.terminal.arguments import Parser
+from kfabric.terminal.arguments import Parser, program
 from kfabric.vm import prepare
 
 TEMPLATES = Path(__file__).parent
@@ -78,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
         made = "" if root.INSTALLED else " (make wheels)"
         wheels = f"the two wheels of kfabric {_version()}{made}"
         print(f"for CI, copy {wheels} into {args.name}/{WHEELS}")
-    print(f"next: {_program()} test --module {args.name}")
+    print(f"next: {program()} test --module {args.name}")
     return ExitStatus.OK
 
 
@@ -183,10 +181,3 @@ def _git(words: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return "" if done.returncode else done.stdout.strip()
-
-
-def _program() -> str:
-    """The command kfabric, as the user called it."""
-    called = sys.argv[0]
-    typed = Path(called).name == "kfabric" and shutil.which("kfabric") != called
-    return called if typed else "kfabric"
