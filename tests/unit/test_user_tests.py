@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def needed(project: Path, text: str, *options: str) -> bool:
 def test_need_follows_from_the_text_of_a_test(project: Path, text: str, expected: bool) -> None:
     """A name counts where pytest takes it for a fixture, and not in other places."""
     assert needed(project, text) is expected
+
+
+def test_document_says_which_fixtures_need_our_modules() -> None:
+    """In a table; a user reads it before choosing one."""
+    text = (prepare.SOURCE / "docs/testing.md").read_text()
+    table = text.partition("| needs kfabric's modules |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (yes|no) \|$", table, re.MULTILINE)
+    assert rows and len(rows) == len(table.splitlines())
+    ours = usertests._fixtures()
+    assert {name for name, needs in rows if needs == "yes"} <= ours
+    assert {name for name, needs in rows if needs == "no"} <= usertests.FREE
 
 
 @pytest.mark.parametrize("text", ["def test_a(net): ...", "def test_a(): ..."])
