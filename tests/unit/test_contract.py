@@ -19,7 +19,7 @@ FOLDERS = ("docs", "examples", "harness", "kfabric_py", "kmod", "tests")
 SUFFIXES = {".c", ".h", ".md", ".patch", ".py", ".toml"}
 
 # A rule or a bug, as a word of its own. T1 and its like are left out: they also name threads.
-ID = re.compile(r"\b(?:[VOWQPEFX][1-9]\d?|B\d\d)\b")
+ID = re.compile(r"(?<!\|)\b(?:[VOWQPEFX][1-9]\d?|B\d\d)\b")
 # Where a T can only be a rule: at the beginning of a text, in brackets, in a mutant's header.
 LIST = re.compile(r"(?:\"|\[|^Rules: |\| )((?:[A-Z]\d+(?:, | to )?)+)(?=:|\]|$)", re.MULTILINE)
 RULE_T = re.compile(r"\bT\d+\b")

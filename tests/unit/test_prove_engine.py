@@ -18,10 +18,13 @@ ENGINE = ROOT / "harness/prove/engine"
 PROGRAMS = ROOT / "tests/prove/engine"
 PLAIN = ("gcc", "-std=gnu11", "-O2", "-g", "-fno-omit-frame-pointer", "-fno-pie", "-I", str(ENGINE))
 WATCHED = (*PLAIN, "-fsanitize=thread", "--param", "tsan-distinguish-volatile=1")
-MEMORIES = ("sc", "tso", "pso")
+STRONG = ("sc", "tso", "pso")  # loads return the newest store that there is
+MEMORIES = (*STRONG, "weak")
 
 ENUMERATED = 20_000  # executions; a program with more is not compared
 DRAWN = 40  # programs for each memory model
+BOUNDED = 60  # the same, for modes with a bound
+BOUNDS = range(4)
 
 # Programs that need what drawn ones seldom do: a sleeper that could have been woken and
 # is not, halves of a variable, a write between a failed trylock and the unlock.
@@ -32,6 +35,7 @@ CHOSEN = (
     "H01|J01|R00",
     "J01H02|R00R00",
     "W01|L00R10K00R00|T02W11",
+    "Q02U03W13L12W12K12|W01W00A11A10",
 )
 
 # Interleavings that differ in more than the order of independent steps.
@@ -54,6 +58,8 @@ COUNTS = {
 # Scenarios with a fault, whatever the memory model.
 FAULTS = {
     "last-choice": "check",
+    "lost-at-hook": "check",
+    "lost-without-hook": "check",
     "lost-wake-up": "asleep-beside-ready",
     "sleeps-for-ever": "asleep",
     "race-relaxed": "race",
@@ -80,10 +86,47 @@ FAULTS = {
 
 # Scenarios that are right on sequential consistency, and where they are wrong.
 WEAK = {
-    "store-buffering": {"tso": "check", "pso": "check"},
-    "store-buffering-one-barrier": {"tso": "check", "pso": "check"},
-    "wake-up-no-barrier": {"tso": "asleep-beside-ready", "pso": "asleep-beside-ready"},
-    "message": {"pso": "check"},
+    "store-buffering": dict.fromkeys(["tso", "pso", "weak"], "check"),
+    "store-buffering-one-barrier": dict.fromkeys(["tso", "pso", "weak"], "check"),
+    "wake-up-no-barrier": dict.fromkeys(["tso", "pso", "weak"], "asleep-beside-ready"),
+    "message": {"pso": "check", "weak": "check"},
+}
+
+# Programs, and what their loads may return on weak memory; W: store, Q: release, R: load,
+# G: acquire, F, D, B: write, read and full fence, A: add and return, U: set bits.
+READS = set("RGA")
+LITMUS = {
+    "W01W11|R10R00": {"00", "01", "10", "11"},
+    "W01W11|G10R00": {"00", "01", "10", "11"},
+    "W01F00W11|R10R00": {"00", "01", "10", "11"},
+    "W01Q11|R10R00": {"00", "01", "10", "11"},
+    "W01F00W11|R10D00R00": {"00", "01", "11"},
+    "U01F00W11|R10D00R00": {"00", "01", "11"},
+    "W01Q11|G10R00": {"00", "01", "11"},
+    "W01Q11|R10D00R00": {"00", "01", "11"},
+    "W01B00W11|R10B00R00": {"00", "01", "11"},
+    "W01Q11U12|G10R00": {"00", "01", "11", "31"},  # an update goes on with the release
+    "W01Q11W12|G10R00": {"00", "01", "11", "20", "21"},  # a store does not
+    "W01R10|W11R00": {"00", "01", "10", "11"},
+    "W01B00R10|W11R00": {"00", "01", "10", "11"},
+    "W01B00R10|W11B00R00": {"01", "10", "11"},
+    "A01R10|A11R00": {"1011", "1110", "1111"},
+    "R00W11|R10W01": {"00", "01", "10"},
+    "W01|R00R00": {"00", "01", "11"},
+    "W01W02|R00R00": {"00", "01", "02", "11", "12", "22"},
+    "W01|W02|R00R00|R00R00": {
+        f"{first}{second}"
+        for order in ("012", "021")
+        for first in ("00", *(order[i] + order[j] for i in range(3) for j in range(i, 3)))
+        for second in ("00", *(order[i] + order[j] for i in range(3) for j in range(i, 3)))
+    },
+    "L00W01K00|L00R00K00": {"0", "1"},
+    "L00W01W11K00|R10L00R00K00": {"00", "01", "11"},
+    "W01|W11|R00R10|R10R00": {f"{n:04b}" for n in range(16)},
+    "W01|W11|G00G10|G10G00": {f"{n:04b}" for n in range(16)},
+    "W01|W11|R00D00R10|R10D00R00": {f"{n:04b}" for n in range(16)},
+    "W01|W11|R00B00R10|R10B00R00": {f"{n:04b}" for n in range(16)} - {"1010"},
+    "W01|R00Q11|G10R00": {"000", "001", "010", "011", "100", "101", "111"},
 }
 
 # Scenarios that are right everywhere.
@@ -181,7 +224,7 @@ def interpreter(objects: list[str], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.parametrize("name", COUNTS)
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("memory", STRONG)
 def test_as_many_executions_as_interleavings_differ(basic: Checker, name: str, memory: str) -> None:
     """The number of executions is the known number, and none is played in vain."""
     result = basic.explore(name, "--memory", memory).result
@@ -194,6 +237,15 @@ def test_what_is_right_is_explored_to_the_end(basic: Checker, name: str, memory:
     """A scenario without a fault is complete and has no finding."""
     outcome = basic.explore(name, "--memory", memory)
     assert (outcome.status, outcome.result["complete"], outcome.kind) == (0, True, None)
+
+
+def test_threads_are_preempted_at_hooks_only(basic: Checker) -> None:
+    """With --hooks; a fault that needs another place is found without it."""
+    words = ("--mode", "enumerate", "--bound", "2")
+    assert basic.explore("lost-at-hook", *words, "--hooks").kind == "check"
+    assert basic.explore("lost-without-hook", *words).kind == "check"
+    none = basic.explore("lost-without-hook", *words, "--hooks")
+    assert (none.kind, none.result["complete"]) == (None, True)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -285,8 +337,8 @@ def test_bad_command_line_is_one_line_and_status_2(
     assert done.stderr.count("\n") == 1
 
 
-def draw_section(dice: random.Random) -> list[str]:
-    """A few instructions that belong together."""
+def draw_section(dice: random.Random, checks: int) -> list[str]:
+    """A few instructions that belong together; checks is the weight of those that may fail."""
     which, value = dice.randrange(2), dice.randrange(4)
     instruction = f"{which}{value}"
     inner = dice.choice("RWA") + instruction
@@ -304,13 +356,14 @@ def draw_section(dice: random.Random) -> list[str]:
         (8, ["S" + instruction]),
         (6, ["C00"]),
         (2, ["P" + instruction]),
+        (checks, ["E" + instruction]),
         (6, ["R" + instruction, "I00", f"W{1 - which}{value}"]),
     ]
     weights = [weight for weight, _ in sections]
     return dice.choices([section for _, section in sections], weights)[0]
 
 
-def draw_program(seed: int) -> str:
+def draw_program(seed: int, checks: int = 0) -> str:
     """A program of two or three threads."""
     dice = random.Random(seed)
     threads = dice.choice([2, 2, 3])
@@ -319,7 +372,7 @@ def draw_program(seed: int) -> str:
     for _ in range(threads):
         instructions: list[str] = []
         while len(instructions) < size:
-            instructions += draw_section(dice)
+            instructions += draw_section(dice, checks)
         programs.append("".join(instructions))
     return "|".join(programs)
 
@@ -330,7 +383,7 @@ def test_reduction_loses_no_final_state(interpreter: Checker, memory: str) -> No
     compared = 0
     for program in (*CHOSEN, *map(draw_program, range(DRAWN))):
         arguments = ("program", "--memory", memory, "--records", "1")
-        every = ("--mode", "bound", "--bound", "99", "--executions", str(ENUMERATED))
+        every = ("--mode", "enumerate", "--bound", "99", "--executions", str(ENUMERATED))
         full = interpreter.explore(*arguments, *every, program=program)
         if not full.result["complete"]:
             continue
@@ -339,3 +392,61 @@ def test_reduction_loses_no_final_state(interpreter: Checker, memory: str) -> No
         assert reduced.finals == full.finals, program
         compared += 1
     assert compared >= len(CHOSEN) + DRAWN // 2
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_bound_loses_no_final_state(interpreter: Checker, memory: str, bound: int) -> None:
+    """On drawn programs bound reaches exactly what all schedules with the preemptions reach."""
+    compared = finals = 0
+    limits = ("--memory", memory, "--records", "1", "--bound", str(bound))
+    for program in (*CHOSEN, *map(draw_program, range(BOUNDED))):
+        every = ("--mode", "enumerate", "--executions", str(ENUMERATED))
+        full = interpreter.explore("program", *limits, *every, program=program)
+        if not full.result["complete"]:
+            continue
+        reduced = interpreter.explore("program", *limits, "--mode", "bound", program=program)
+        assert reduced.result["complete"], program
+        assert reduced.finals == full.finals, program
+        compared += 1
+        finals += len(full.finals)
+    assert compared >= len(CHOSEN) + BOUNDED // 2
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_bound_loses_no_finding(interpreter: Checker, memory: str, bound: int) -> None:
+    """On drawn programs with checks bound finds exactly those that all schedules fail."""
+    compared = found = 0
+    limits = ("--memory", memory, "--bound", str(bound))
+    for seed in range(BOUNDED):
+        program = draw_program(seed, checks=25)
+        every = ("--mode", "enumerate", "--executions", str(ENUMERATED))
+        full = interpreter.explore("program", *limits, *every, program=program)
+        if not full.result["complete"] and not full.kind:
+            continue
+        reduced = interpreter.explore("program", *limits, "--mode", "bound", program=program)
+        assert reduced.kind == full.kind, program
+        compared += 1
+        found += bool(full.kind)
+    assert compared >= BOUNDED // 2 and 0 < found < compared
+
+
+@pytest.mark.parametrize("program", LITMUS)
+def test_weak_loads_return_exactly_what_they_may(interpreter: Checker, program: str) -> None:
+    """A litmus test has the known outcomes and no others."""
+    outcome = interpreter.explore("program", "--memory", "weak", "--records", "1", program=program)
+    assert outcome.result["complete"]
+    seen = set()
+    for final in outcome.finals:
+        values = final.split(".")[1:]
+        threads = program.split("|")
+        seen.add(
+            "".join(
+                str(ord(value) - ord("a"))
+                for thread, results in zip(threads, values, strict=True)
+                for letter, value in zip(thread[::3], results, strict=True)
+                if letter in READS
+            )
+        )
+    assert seen == LITMUS[program]

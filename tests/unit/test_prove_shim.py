@@ -43,7 +43,7 @@ WRONG = {
     "allocation-inside": ("atomic-sleep",),
     "lock-not-held": ("not-held",),
 }
-MEMORIES = ("sc", "tso", "pso")
+MEMORIES = ("sc", "tso", "pso", "weak")
 
 
 @functools.cache

@@ -52,9 +52,11 @@ pv_u64 pv_load(const volatile void *p, int size, enum pv_order order)
 	}
 	point(&op);
 	check_access(p, size, false, true, PLACE);
-	if (!buffering() || !forwarded(p, size, &value)) {
+	if (weak()) {
+		value = weak_load(op.object, p, size, order);
+	} else if (!buffering() || !forwarded(p, size, &value)) {
 		value = value_at(p, size);
-		sync_load(op.object, order);
+		sync_load(&op.object->sync, order);
 	}
 	trace(OP_READ, op.address, value, PLACE);
 	return value;
@@ -83,6 +85,8 @@ static void store_now(volatile void *p, uint64_t value, int size, enum pv_order 
 
 	point(&op);
 	check_access(p, size, true, true, place);
+	if (weak())
+		weak_store(op.object, order);
 	write_value(p, value, size);
 	sync_carry(&op.object->sync, order);
 }
@@ -123,27 +127,43 @@ void pv_update(volatile void *p, int size, enum pv_order order)
 	op.object = object_at(p, size);
 	op.drains = buffering();
 	op.blocks = buffering();
+	if (weak() && order == PV_FULL)
+		weak_fence(PV_FENCE_FULL, PLACE);
 	point(&op);
 	check_access(p, size, true, true, PLACE);
-	sync_load(op.object, order == PV_RELEASE ? PV_RELAXED : order);
+	if (weak())
+		weak_see_newest(op.object, order);
+	sync_load(&op.object->sync, order == PV_RELEASE ? PV_RELAXED : order);
 	if (order == PV_FULL)
 		sync_join(&self()->now, &self()->acquirable);
+	if (weak())
+		weak_update(op.object, order);
 	sync_carry(&engine.carried, order);
 	engine.before = value_at(p, size);
 	engine.updated = p;
 	trace(OP_UPDATE, (void *)p, 0, PLACE);
 }
 
-static int choose(int n, const char *what, const void *place)
+static void choice_point(int n, const char *what, const void *place)
 {
 	struct op op = { .kind = OP_CHOICE, .choices = n, .what = what, .place = place };
-	int value;
 
-	if (world.phase != PHASE_PLAY)
-		return 0;
 	point(&op);
-	value = engine.options.mode <= MODE_BOUND ? engine.step[engine.depth - 1].choice :
-						    sample_value(n);
+}
+
+/* Which of n: of the step that has just been done. */
+int step_choice(int n)
+{
+	struct step *s = &engine.step[engine.depth - 1];
+
+	s->op.choices = n;
+	return engine.options.mode <= MODE_ENUMERATE ? s->choice : sample_value(n);
+}
+
+static int chosen(int n, const void *place)
+{
+	int value = step_choice(n);
+
 	trace(OP_CHOICE, NULL, value, place);
 	return value;
 }
@@ -154,7 +174,10 @@ int pv_choose(int n)
 		pv_fail(PV_BUG, "a choice of %d", n);
 	if (world.phase == PHASE_SETUP)
 		pv_fail(PV_BUG, "setup makes a choice");
-	return choose(n, "a choice", PLACE);
+	if (world.phase != PHASE_PLAY)
+		return 0;
+	choice_point(n, "a choice", PLACE);
+	return chosen(n, PLACE);
 }
 
 int prove_choose(int n)
@@ -162,12 +185,17 @@ int prove_choose(int n)
 	return pv_choose(n);
 }
 
+/* Others may use up the failures that are left while this thread stands at the point. */
 _Bool pv_may_fail(const char *what)
 {
-	if (!world.failures || !choose(2, what, PLACE))
+	bool fails;
+
+	if (!engine.options.scenario->fails || world.phase != PHASE_PLAY)
 		return false;
-	world.failures--;
-	return true;
+	choice_point(2, what, PLACE);
+	fails = chosen(world.failures ? 2 : 1, PLACE);
+	world.failures -= fails;
+	return fails;
 }
 
 void pv_hook(const char *name)

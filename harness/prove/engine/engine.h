@@ -23,13 +23,16 @@ typedef unsigned long long pv_u64;
 
 /*
  * The order of a marked access.  PV_FULL is that of a value-returning atomic:
- * a full barrier before and after it.
+ * a full barrier before and after it.  Two are for loads of a shim's own state, such as a
+ * clock, which return the newest store on any memory: PV_NEWEST, which is else
+ * relaxed, and PV_FULL, which is else an acquire.
  */
 enum pv_order {
 	PV_RELAXED,
 	PV_ACQUIRE,
 	PV_RELEASE,
 	PV_FULL,
+	PV_NEWEST,
 };
 
 enum pv_fence {

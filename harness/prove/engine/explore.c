@@ -8,7 +8,10 @@
  * each step that races with an earlier one, some process that can begin the
  * reversed order is added where the earlier one was chosen.
  *
- * MODE_BOUND: every schedule with at most so many preemptions, and no reduction.
+ * MODE_BOUND: schedules with at most so many preemptions, see bound.c.
+ *
+ * MODE_ENUMERATE: every schedule with at most so many preemptions, and no reduction:
+ * what the others are compared with.
  *
  * A clock of a step holds, for each process, its last step that happens before.
  * Steps that repeat the last execution keep their clocks.
@@ -181,13 +184,19 @@ static void note_access(int index, const struct step *s)
 	}
 }
 
-/* Which sleeping processes still sleep after the step. */
-static void pass_sleep(const struct step *s)
+/* Sleeping processes whose next step depends on the operation sleep no more. */
+void wake_dependent(const struct op *op)
 {
-	engine.sleep = s->sleep & ~BIT(s->process);
 	for (set_t q = engine.sleep; q; q &= q - 1)
-		if (dependent(&world.process[FIRST(q)].pending, &s->op))
+		if (dependent(&world.process[FIRST(q)].pending, op))
 			engine.sleep &= ~(q & -q);
+}
+
+static void effect_of_update(struct object *o)
+{
+	if (weak())
+		weak_updated(o);
+	sync_join(&o->sync, &engine.carried);
 }
 
 /* The effect of an atomic update is known now: one that changed nothing has read. */
@@ -202,8 +211,26 @@ static void settle_update(struct step *s)
 	if (now == engine.before)
 		s->op.access = ACCESS_READ;
 	else
-		sync_join(&s->op.object->sync, &engine.carried);
+		effect_of_update(s->op.object);
 	engine.updated = NULL;
+}
+
+/* What exploring has to know of a step that was not played before. */
+static void account(int index)
+{
+	struct step *s = &engine.step[index];
+	clock_row before;
+
+	if (engine.options.mode == MODE_BOUND) {
+		hash_step(index);
+		sleep_after(s);
+		return;
+	}
+	step_clock(index, engine.clock[index]);
+	start_clock(&world.process[s->process], before);
+	find_races(&s->op, s->process, before, engine.clock[index]);
+	engine.sleep = s->sleep & ~BIT(s->process);
+	wake_dependent(&s->op);
 }
 
 /* Accounts for the last step, whose effect is known when the next one is due. */
@@ -217,15 +244,9 @@ void settle_step(void)
 		return;
 	settle_update(s);
 	p = &world.process[s->process];
-	if (engine.options.mode == MODE_DPOR) {
-		if (engine.depth >= engine.prefix) {
-			clock_row before;
-
-			step_clock(index, engine.clock[index]);
-			start_clock(p, before);
-			find_races(&s->op, s->process, before, engine.clock[index]);
-			pass_sleep(s);
-		}
+	if (engine.options.mode <= MODE_BOUND) {
+		if (engine.depth >= engine.prefix)
+			account(index);
 		note_access(index, s);
 		p->last = index + 1;
 	}
@@ -255,36 +276,82 @@ void end_of_execution(void)
 		find_disabled_races(FIRST(left));
 }
 
+/* Lanes among these: of one thread, or of all. */
+static set_t lanes(set_t among, int thread)
+{
+	set_t found = 0;
+
+	for (set_t s = among; s; s &= s - 1) {
+		const struct process *p = &world.process[FIRST(s)];
+
+		if (p->lane && (thread < 0 || p->thread == thread))
+			found |= s & -s;
+	}
+	return found;
+}
+
+/* The thread that ran last, if to run another one is a preemption; or else -1. */
+static int would_be_preempted(set_t enabled)
+{
+	return engine.last >= 0 && enabled & BIT(engine.last) ? engine.last : -1;
+}
+
+/* May a thread that could go on be preempted here, if any preemption is left? */
+static bool is_place_to_preempt(const struct op *pending)
+{
+	if (engine.options.mode == MODE_BOUND)
+		return is_contended(pending);
+	return !engine.options.hooks || pending->kind == OP_HOOK;
+}
+
 /* With the preemptions that are left, what may run: lanes always may. */
 static set_t within_bound(set_t enabled)
 {
-	set_t lanes = 0;
+	int last = would_be_preempted(enabled);
 
-	if (engine.last < 0 || !(enabled & BIT(engine.last)) ||
-	    engine.preemptions < engine.options.bound)
+	if (last < 0)
 		return enabled;
-	for (set_t s = enabled; s; s &= s - 1)
-		if (world.process[FIRST(s)].lane)
-			lanes |= s & -s;
-	return lanes | BIT(engine.last);
+	if (!is_place_to_preempt(&world.process[last].pending))
+		return lanes(enabled, world.process[last].thread) | BIT(last);
+	if (engine.preemptions < engine.options.bound)
+		return enabled;
+	return lanes(enabled, -1) | BIT(last);
+}
+
+/* What may be the next step; nothing if that is explored elsewhere. */
+static set_t candidates(set_t enabled)
+{
+	set_t found;
+
+	if (engine.options.mode == MODE_DPOR)
+		return enabled & ~engine.sleep;
+	found = within_bound(enabled);
+	if (engine.options.mode == MODE_ENUMERATE)
+		return found;
+	if (engine.last >= 0 && !(enabled & BIT(engine.last)))
+		wake_dependent(&world.process[engine.last].pending);
+	found &= ~engine.sleep;
+	if (found & (found - 1) && seen_before(enabled))
+		return 0;
+	return found;
 }
 
 static int new_step(struct step *s, set_t enabled)
 {
 	bool dpor = engine.options.mode == MODE_DPOR;
-	set_t candidates = dpor ? enabled & ~engine.sleep : enabled;
+	set_t may = candidates(enabled);
 
-	if (!candidates) {
+	if (!may) {
 		engine.redundant = enabled;
 		return -1;
 	}
 	s->enabled = enabled;
-	s->sleep = dpor ? engine.sleep : 0;
+	s->sleep = engine.sleep;
+	s->last = would_be_preempted(enabled);
 	s->done = 0;
 	s->choice = 0;
-	s->process = engine.last >= 0 && candidates & BIT(engine.last) ? engine.last :
-		     FIRST(candidates);
-	s->backtrack = dpor ? BIT(s->process) : within_bound(enabled);
+	s->process = engine.last >= 0 && may & BIT(engine.last) ? engine.last : FIRST(may);
+	s->backtrack = dpor ? BIT(s->process) : may;
 	return s->process;
 }
 
@@ -295,7 +362,7 @@ int choose_process(set_t enabled)
 
 	if (engine.depth == MAX_STEPS)
 		pv_fail(PV_STEPS, "more than %d steps: does a thread spin?", MAX_STEPS);
-	if (engine.options.mode > MODE_BOUND)
+	if (engine.options.mode > MODE_ENUMERATE)
 		return sample_process(enabled);
 	if (engine.depth < engine.prefix)
 		return s->process;

@@ -34,6 +34,7 @@
 #define STACK_SIZE	(64UL << 10)
 
 typedef uint64_t set_t;			/* of processes */
+typedef unsigned __int128 hash_t;
 typedef int16_t clock_row[MAX_PROCESSES];	/* last step of each, plus one */
 #define BIT(n)		(1ULL << (n))
 #define FIRST(set)	__builtin_ctzll(set)
@@ -82,6 +83,7 @@ struct object {
 	uint16_t write;
 	uint16_t released;		/* a lock's last unlock: the step it was in */
 	uint16_t acquired;
+	uint16_t location;		/* in weak.c, plus one */
 	set_t readers;
 	uint16_t read[MAX_PROCESSES];
 	struct sync sync;
@@ -147,6 +149,8 @@ struct process {
 	const void *key;		/* PSO: the eight bytes that it drains */
 	uint16_t last;			/* its last step plus one */
 	uint16_t parent;		/* the step that started it, plus one */
+	uint16_t spawned;		/* how many it has started */
+	uint64_t identity;		/* the same in whatever order others are started */
 	struct op pending;
 };
 
@@ -187,14 +191,15 @@ static inline struct thread *self(void)
 	return world.running < 0 ? &world.alone : &world.thread[world.running];
 }
 
-enum mode { MODE_DPOR, MODE_BOUND, MODE_RANDOM, MODE_PCT, MODE_REPLAY };
-enum memory { MEMORY_SC, MEMORY_TSO, MEMORY_PSO };
+enum mode { MODE_DPOR, MODE_BOUND, MODE_ENUMERATE, MODE_RANDOM, MODE_PCT, MODE_REPLAY };
+enum memory { MEMORY_SC, MEMORY_TSO, MEMORY_PSO, MEMORY_WEAK };
 
 struct options {
 	const struct prove_scenario *scenario;
 	enum mode mode;
 	enum memory memory;
 	int bound;
+	bool hooks;			/* preempt threads at delay hooks only */
 	uint64_t seed;
 	long executions;
 	double seconds;
@@ -205,14 +210,19 @@ struct options {
 /* One step of the current execution, and what exploring knows at it. */
 struct step {
 	uint8_t process;
-	int8_t last;			/* the thread that ran before it, or -1 */
+	int8_t last;			/* the process that another thread would preempt, or -1 */
 	uint16_t after;			/* the step that released the lock, or issued the store */
 	uint32_t upto;			/* a lane's: the stores that went before */
 	uint16_t choice;
 	uint16_t choices;
-	uint16_t preemptions;		/* before it */
 	struct op op;
 	set_t enabled, backtrack, done, sleep;
+};
+
+/* A step as bound.c knows it. */
+struct event {
+	hash_t hash;
+	hash_t state;			/* after it: the sum of all events */
 };
 
 /* The exploration: everything that outlives an execution. */
@@ -228,6 +238,7 @@ struct engine {
 	bool recording;
 	bool unlocks_are_steps;		/* the scenario uses trylock */
 	bool restart;			/* what was learnt changes the steps */
+	bool learnt;			/* a place is contended */
 	bool redundant;			/* nothing but sleeping processes could go on */
 	bool too_many_lanes;
 	set_t sleep;			/* at the next step */
@@ -242,6 +253,7 @@ struct engine {
 	long executed, pruned, steps;
 	struct step *step;		/* [MAX_STEPS] */
 	clock_row *clock;		/* [MAX_STEPS + 1] */
+	struct event *event;		/* [MAX_STEPS] */
 	void *main_sp;
 	jmp_buf out;			/* to play() */
 	long alone_points;		/* of threads that run while finish waits */
@@ -250,6 +262,13 @@ struct engine {
 };
 
 extern struct engine engine;
+
+/* Does the running thread load and store by views? */
+static inline bool weak(void)
+{
+	return engine.options.memory == MEMORY_WEAK && world.phase == PHASE_PLAY &&
+	       world.running >= 0;
+}
 
 /* sched.c */
 void point(const struct op *op);
@@ -271,6 +290,16 @@ void settle_step(void);
 void end_of_execution(void);
 bool next_execution(void);
 void join_clock(int16_t *to, unsigned int step);
+void wake_dependent(const struct op *op);
+
+/* bound.c */
+hash_t mix(hash_t a, hash_t b);
+void learn_access(int thread, const struct object *o, enum access access);
+bool is_contended(const struct op *op);
+void hash_step(int index);
+void sleep_after(const struct step *s);
+void forget_states(void);
+bool seen_before(set_t enabled);
 
 /* sample.c */
 void sample_reset(void);
@@ -281,6 +310,7 @@ void replay_recorded(void);
 void print_schedule(FILE *out);
 
 /* order.c */
+bool has_buffers(void);
 bool buffering(void);
 bool stores_drained(int thread);
 bool lane_ready(int process);
@@ -293,7 +323,21 @@ void settle_own_stores(const volatile void *p, unsigned long size, const void *p
 void join_drained(int16_t *clock, int thread, uint32_t upto);
 void order_reset(void);
 
+/* weak.c */
+void weak_reset(void);
+uint64_t weak_load(struct object *o, const volatile void *p, int size, enum pv_order order);
+void weak_store(struct object *o, enum pv_order order);
+void weak_plain_write(uintptr_t at, unsigned long size);
+void weak_see_newest(struct object *o, enum pv_order order);
+void weak_update(struct object *o, enum pv_order order);
+void weak_updated(struct object *o);
+void weak_unlock(struct object *o);
+void weak_spawn(int parent, int child);
+void weak_fence(enum pv_fence fence, const void *place);
+void weak_due_fence(void);
+
 /* access.c */
+int step_choice(int n);
 uint64_t value_at(const volatile void *p, int size);
 void write_value(volatile void *p, uint64_t value, int size);
 
@@ -301,7 +345,7 @@ void write_value(volatile void *p, uint64_t value, int size);
 void races_init(void);
 void check_access(const volatile void *p, unsigned long size, bool write, bool marked,
 		  const void *place);
-void sync_load(struct object *o, enum pv_order order);
+void sync_load(const struct sync *of, enum pv_order order);
 void sync_carry(struct sync *out, enum pv_order order);
 void sync_join(struct sync *to, const struct sync *from);
 
@@ -342,6 +386,7 @@ const char *symbol_at(const void *p, unsigned long *offset);
 
 /* main.c */
 void play_again(void);
+void *map_zeroed(size_t size);
 
 #define PLACE __builtin_return_address(0)
 

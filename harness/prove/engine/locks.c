@@ -2,8 +2,9 @@
 /*
  * Locks, and the context in which threads are.
  *
- * An unlock is no point by itself: nobody can tell when it was, but for trylock.  In
- * a scenario where a trylock was seen, and where unlocks are buffered stores, it is a step.
+ * An unlock is no point by itself: nobody can tell when it was, but for trylock.  It is
+ * a step in a scenario where a trylock was seen, where unlocks are buffered stores, and
+ * where preemptions are counted: another thread blocks, for free, while the lock is held.
  */
 #include "internal.h"
 
@@ -85,6 +86,8 @@ static void hold(struct object *o, void *lock, int number)
 	t->atomic += !world.class[number].class->sleeps;
 	o->owner = world.running + 1;
 	sync_join(&t->now, &o->sync);
+	if (weak())
+		weak_see_newest(o, PV_ACQUIRE);
 	note_context(&world.class[number]);
 }
 
@@ -123,7 +126,7 @@ void pv_lock(void *lock, const struct pv_class *class, int subclass)
 /* From now on unlocks are steps: the exploration begins anew. */
 static void see_trylock(void)
 {
-	if (engine.unlocks_are_steps || engine.options.memory != MEMORY_SC)
+	if (engine.unlocks_are_steps || has_buffers())
 		return;
 	engine.unlocks_are_steps = true;
 	if (world.phase == PHASE_SETUP)
@@ -192,6 +195,8 @@ void pv_unlock(void *lock)
 		return;
 	if (world.phase == PHASE_PLAY && engine.unlocks_are_steps)
 		point(&op);
+	if (weak())
+		weak_unlock(o);
 	if (world.running >= 0)
 		sync_carry(&o->sync, PV_RELEASE);
 	unlock_now(o);

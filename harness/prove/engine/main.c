@@ -13,8 +13,9 @@
  * Scenarios and files under test are compiled the same way.  Everything keeps its
  * frame pointers: stacks are walked by them.
  *
- * --bound is the number of preemptions in mode bound, and that of changes of
- * priority in mode pct.  Without it a scenario's own bound counts, or else 3.
+ * --bound is the number of preemptions in the modes bound and enumerate, and that of
+ * changes of priority in mode pct.  Without it a scenario's own bound counts, or else 3.
+ * --hooks: in mode enumerate, threads are preempted at delay hooks only.
  *
  * Exit status: 0 nothing found, 1 found, 2 the command line is wrong.
  */
@@ -97,6 +98,7 @@ static const struct option long_options[] = {
 	{ "list", no_argument, NULL, 'l' },
 	{ "mode", required_argument, NULL, 'm' },
 	{ "bound", required_argument, NULL, 'b' },
+	{ "hooks", no_argument, NULL, 'h' },
 	{ "memory", required_argument, NULL, 'o' },
 	{ "seed", required_argument, NULL, 's' },
 	{ "executions", required_argument, NULL, 'e' },
@@ -108,19 +110,22 @@ static const struct option long_options[] = {
 
 static void take_option(int letter, const char *name)
 {
-	static const char *const modes[] = { "dpor", "bound", "random", "pct" };
-	static const char *const memories[] = { "sc", "tso", "pso" };
+	static const char *const modes[] = { "dpor", "bound", "enumerate", "random", "pct" };
+	static const char *const memories[] = { "sc", "tso", "pso", "weak" };
 	struct options *o = &engine.options;
 
 	switch (letter) {
 	case 'm':
-		o->mode = one_of(name, optarg, modes, 4);
+		o->mode = one_of(name, optarg, modes, 5);
 		break;
 	case 'o':
-		o->memory = one_of(name, optarg, memories, 3);
+		o->memory = one_of(name, optarg, memories, 4);
 		break;
 	case 'b':
 		o->bound = number(name, optarg);
+		break;
+	case 'h':
+		o->hooks = true;
 		break;
 	case 's':
 		o->seed = number(name, optarg);
@@ -162,7 +167,9 @@ static void parse(int argc, char **argv)
 		engine.options.bound = engine.options.scenario->bound ?: 3;
 	if (engine.options.mode == MODE_REPLAY)
 		engine.options.executions = 1;
-	if (engine.options.mode > MODE_BOUND && !engine.options.executions &&
+	if (engine.options.mode == MODE_BOUND || engine.options.mode == MODE_ENUMERATE)
+		engine.unlocks_are_steps = true;
+	if (engine.options.mode > MODE_ENUMERATE && !engine.options.executions &&
 	    !engine.options.seconds)
 		engine.options.executions = SAMPLES;
 }
@@ -202,7 +209,8 @@ static void catch_crashes(void)
 	sigaction(SIGFPE, &action, NULL);
 }
 
-static void *big(size_t size)
+/* Zeros, for what may become large. */
+void *map_zeroed(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -214,8 +222,9 @@ static void *big(size_t size)
 
 static void prepare(void)
 {
-	engine.step = big((MAX_STEPS + 1) * sizeof(*engine.step));
-	engine.clock = big((MAX_STEPS + 1) * sizeof(*engine.clock));
+	engine.step = map_zeroed((MAX_STEPS + 1) * sizeof(*engine.step));
+	engine.clock = map_zeroed((MAX_STEPS + 1) * sizeof(*engine.clock));
+	engine.event = map_zeroed(MAX_STEPS * sizeof(*engine.event));
 	make_stacks();
 	heap_init();
 	races_init();
@@ -252,6 +261,7 @@ static void reset(void)
 	engine.updated = NULL;
 	engine.redundant = false;
 	engine.restart = false;
+	engine.learnt = false;
 	engine.finding = PV_NO_FINDING;
 	engine.finder = PV_ALONE;
 	engine.place = NULL;
@@ -263,7 +273,8 @@ void play_again(void)
 	reset();
 	state_restore();
 	order_reset();
-	if (engine.options.mode > MODE_BOUND)
+	weak_reset();
+	if (engine.options.mode > MODE_ENUMERATE)
 		sample_reset();
 	play();
 }
@@ -291,6 +302,7 @@ static const char *out_of(double started)
 static void begin_anew(void)
 {
 	engine.prefix = 0;
+	forget_states();
 	engine.executed = 0;
 	engine.pruned = 0;
 	engine.steps = 0;
@@ -309,17 +321,20 @@ static const char *explore(double started)
 
 		engine.recording = o->records && engine.executed % o->records == 0;
 		play_again();
-		if (engine.restart) {
+		if (engine.restart || (engine.learnt && !engine.finding)) {
 			begin_anew();
 			continue;
 		}
+		/* What goes on as an earlier execution did is not complete. */
+		if (engine.recording && engine.redundant)
+			printf("{\"type\":\"cut\",\"execution\":%ld}\n", engine.executed);
 		engine.executed++;
 		engine.pruned += engine.redundant;
 		if (engine.depth > engine.deepest)
 			engine.deepest = engine.depth;
 		if (engine.finding)
 			return "finding";
-		if (o->mode <= MODE_BOUND && !next_execution())
+		if (o->mode <= MODE_ENUMERATE && !next_execution())
 			return engine.too_many_lanes ? "lanes" : NULL;
 		why_not = out_of(started);
 		if (why_not)

@@ -20,9 +20,14 @@
 static ENGINE_STATE struct buffer buffers[PV_MAX_THREADS];
 static ENGINE_STATE struct drained drained[PV_MAX_THREADS][MAX_DRAINED];
 
+bool has_buffers(void)
+{
+	return engine.options.memory == MEMORY_TSO || engine.options.memory == MEMORY_PSO;
+}
+
 bool buffering(void)
 {
-	return engine.options.memory != MEMORY_SC && world.phase == PHASE_PLAY;
+	return has_buffers() && world.phase == PHASE_PLAY;
 }
 
 struct buffer *buffer_of(int thread)
@@ -172,6 +177,7 @@ bool buffer_store(struct store *s)
 	s->step = engine.depth;
 	s->seq = ++b->seq;
 	s->after = b->barrier;
+	learn_access(world.running, s->object, ACCESS_WRITE);
 	if (s->releases && engine.options.memory == MEMORY_PSO)
 		s->after = s->seq - 1;
 	b->store[b->count++] = *s;
@@ -244,6 +250,8 @@ void pv_fence(enum pv_fence fence)
 
 	if (fence == PV_FENCE_COMPILER)
 		return;
+	if (weak())
+		weak_fence(fence, PLACE);
 	sync_fence(self(), fence);
 	if (!buffering())
 		return;

@@ -222,8 +222,10 @@ void check_access(const volatile void *p, unsigned long size, bool write, bool m
 	heap_check(p, size);
 	if (world.phase != PHASE_PLAY || world.running < 0)
 		return;
-	if (!marked && engine.options.memory != MEMORY_SC)
+	if (!marked && has_buffers())
 		settle_own_stores(p, size, place);
+	if (!marked && write && weak())
+		weak_plain_write((uintptr_t)p, size);
 	owner = stack_owner((uintptr_t)p);
 	if (owner >= 0)
 		check_stack(owner, (uintptr_t)p);
@@ -243,15 +245,15 @@ void sync_join(struct sync *to, const struct sync *from)
 		to->at[i] = from->at[i] > to->at[i] ? from->at[i] : to->at[i];
 }
 
-/* The running thread has read what the object's last release gave. */
-void sync_load(struct object *o, enum pv_order order)
+/* The running thread has read what a release gave. */
+void sync_load(const struct sync *of, enum pv_order order)
 {
 	struct thread *t = self();
 
 	if (order == PV_ACQUIRE || order == PV_FULL)
-		sync_join(&t->now, &o->sync);
+		sync_join(&t->now, of);
 	else
-		sync_join(&t->acquirable, &o->sync);
+		sync_join(&t->acquirable, of);
 }
 
 /* What a store of the running thread gives to those who read it. */
@@ -342,7 +344,7 @@ void __tsan_func_exit(void)
 
 	if (world.running < 0)
 		return;
-	if (engine.options.memory != MEMORY_SC) {
+	if (has_buffers()) {
 		thread_stack(world.running, &low, &high);
 		settle_own_stores((void *)low, end - low, PLACE);
 	}

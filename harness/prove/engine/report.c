@@ -48,12 +48,13 @@ static const char *const kind_names[] = {
 };
 
 static const char *const mode_names[] = {
-	[MODE_DPOR] = "dpor", [MODE_BOUND] = "bound", [MODE_RANDOM] = "random",
-	[MODE_PCT] = "pct", [MODE_REPLAY] = "replay",
+	[MODE_DPOR] = "dpor", [MODE_BOUND] = "bound", [MODE_ENUMERATE] = "enumerate",
+	[MODE_RANDOM] = "random", [MODE_PCT] = "pct", [MODE_REPLAY] = "replay",
 };
 
 static const char *const memory_names[] = {
 	[MEMORY_SC] = "sc", [MEMORY_TSO] = "tso", [MEMORY_PSO] = "pso",
+	[MEMORY_WEAK] = "weak",
 };
 
 struct row {

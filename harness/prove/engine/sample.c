@@ -8,7 +8,8 @@
  * the execution's number.
  *
  * A schedule is a list of process numbers: "0x3,1" is process 0 three times, then
- * process 1; "1=2" is a step of process 1 that chooses 2.
+ * process 1; "1=2" is a step of process 1 that chooses 2.  A first part "u" says that
+ * unlocks are steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,10 @@ static bool parse_turns(char *part)
 	char *end;
 	unsigned long process = strtoul(part, &end, 10), choice = 0, times = 1;
 
+	if (!nturns && !strcmp(part, "u")) {
+		engine.unlocks_are_steps = true;
+		return true;
+	}
 	if (end == part || process >= MAX_PROCESSES)
 		return false;
 	if (*end == 'x')
@@ -172,6 +177,7 @@ void replay_recorded(void)
 
 void print_schedule(FILE *out)
 {
+	fprintf(out, engine.unlocks_are_steps ? "u," : "");
 	for (int i = 0; i < engine.depth;) {
 		const struct step *s = &engine.step[i];
 		int from = i++;

@@ -142,6 +142,10 @@ void point(const struct op *op)
 				me->name);
 		return;
 	}
+	if (weak())
+		weak_due_fence();
+	if (engine.options.mode == MODE_BOUND)
+		learn_access(me - world.thread, op->object, op->access);
 	bit = BIT(me->process);
 	world.process[me->process].pending = *op;
 	if (op->blocks)
@@ -172,6 +176,17 @@ static void thread_entry(void)
 	__builtin_unreachable();
 }
 
+/* Of a lane of this thread, or of a thread that is spawned now. */
+static uint64_t new_identity(int thread, bool lane)
+{
+	struct process *parent;
+
+	if (world.running < 0)
+		return mix(1, thread);
+	parent = &world.process[lane ? world.thread[thread].process : self()->process];
+	return mix(parent->identity, ++parent->spawned);
+}
+
 /* Returns its number, or -1 if there are too many. */
 int new_process(int thread, bool lane, const void *key)
 {
@@ -185,6 +200,7 @@ int new_process(int thread, bool lane, const void *key)
 		.lane = lane,
 		.key = key,
 		.parent = world.phase == PHASE_PLAY ? engine.depth : 0,
+		.identity = new_identity(thread, lane),
 	};
 	if (!lane)
 		world.alive |= BIT(n);
@@ -226,8 +242,11 @@ int pv_spawn(const char *name, void (*fn)(void *), void *arg, unsigned int flags
 	};
 	if (enabled) {
 		p->pending.object = object_around(object);
+		learn_access(t - world.thread, p->pending.object, ACCESS_READ);
 		world.blocking |= BIT(t->process);
 	}
+	if (weak())
+		weak_spawn(world.running, t - world.thread);
 	if (world.running >= 0)
 		self()->now.at[world.running]++;
 	return t - world.thread;
@@ -304,7 +323,9 @@ void pv_block(const void *object, _Bool (*ready)(void *), void *arg, const char 
 	op.object = object_around(object);
 	trace(OP_SLEEP, object, 0, PLACE);
 	point(&op);
-	sync_load(op.object, PV_ACQUIRE);
+	if (weak())
+		weak_see_newest(op.object, PV_ACQUIRE);
+	sync_load(&op.object->sync, PV_ACQUIRE);
 	trace(OP_WAKE, object, 0, PLACE);
 }
 

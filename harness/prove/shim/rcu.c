@@ -57,7 +57,7 @@ void rcu_read_lock(void)
 	const int slot = shim_slot();
 
 	if (!rcu_nested[slot])
-		pv_load(&rcu_periods, sizeof(rcu_periods), PV_ACQUIRE);
+		pv_load(&rcu_periods, sizeof(rcu_periods), PV_FULL);
 	rcu_nested[slot]++;
 }
 
@@ -69,7 +69,7 @@ bool rcu_read_lock_held(void)
 /* Everything that a thread did in its sections comes first. */
 static void acquire_sections(int slot)
 {
-	pv_load(&rcu_sections[slot], sizeof(rcu_sections[slot]), PV_ACQUIRE);
+	pv_load(&rcu_sections[slot], sizeof(rcu_sections[slot]), PV_FULL);
 }
 
 static void release_sections(int slot)
@@ -132,7 +132,7 @@ void rcu_read_unlock(void)
 		return;
 	}
 	release_sections(slot);
-	pv_load(&rcu_periods, sizeof(rcu_periods), PV_RELAXED);
+	pv_load(&rcu_periods, sizeof(rcu_periods), PV_NEWEST);
 	rcu_was_inside[slot] = true;
 	rcu_nested[slot] = 0;
 	while ((grace = grace_ended_by(slot)))

@@ -45,12 +45,12 @@ static int armings_used[SHIM_TASKS];
 
 ktime_t ktime_get(void)
 {
-	return pv_load(&clock_now, sizeof(clock_now), PV_RELAXED);
+	return pv_load(&clock_now, sizeof(clock_now), PV_NEWEST);
 }
 
 unsigned long shim_jiffies(void)
 {
-	return pv_load(&ticks_now, sizeof(ticks_now), PV_RELAXED);
+	return pv_load(&ticks_now, sizeof(ticks_now), PV_NEWEST);
 }
 
 void shim_clock_pass(s64 time)
@@ -138,7 +138,7 @@ bool shim_is_armed(int arming)
 {
 	struct arming *a = arming_of(arming);
 
-	return pv_load(&a->state, sizeof(a->state), PV_RELAXED) == ARMING_ARMED;
+	return pv_load(&a->state, sizeof(a->state), PV_NEWEST) == ARMING_ARMED;
 }
 
 void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode)
@@ -190,7 +190,7 @@ bool hrtimer_active(struct hrtimer *timer)
 	struct arming *a = arming_of(timer->armed);
 
 	return timer->armed &&
-	       pv_load(&a->state, sizeof(a->state), PV_RELAXED) != ARMING_OVER;
+	       pv_load(&a->state, sizeof(a->state), PV_NEWEST) != ARMING_OVER;
 }
 
 u64 hrtimer_forward_now(struct hrtimer *timer, ktime_t interval)

@@ -177,7 +177,7 @@ bool work_pending(struct work_struct *work)
 {
 	struct work_item *item = item_of(work);
 
-	return pv_load(&item->state, sizeof(item->state), PV_RELAXED) &
+	return pv_load(&item->state, sizeof(item->state), PV_NEWEST) &
 	       (WORK_PENDING | WORK_DELAYED);
 }
 

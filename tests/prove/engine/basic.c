@@ -66,6 +66,30 @@ static void choose_less(void)
 PROVE_SCENARIO(choices, .threads = { { "a", choose_less } });
 PROVE_SCENARIO(last_choice, .threads = { { "a", choose_twice } });
 
+/* One update is lost if a thread is preempted between its read and its write. */
+static void add_at_hook(void)
+{
+	int seen = READ(x);
+
+	pv_hook("D1");
+	WRITE(x, seen + 1);
+}
+
+static void add_without_hook(void)
+{
+	WRITE(x, READ(x) + 1);
+}
+
+static void check_sum(void)
+{
+	prove_check(x == 2, "no update is lost");
+}
+
+PROVE_SCENARIO(lost_at_hook, .threads = { { "a", add_at_hook }, { "b", add_without_hook } },
+	       .finish = check_sum);
+PROVE_SCENARIO(lost_without_hook, .finish = check_sum,
+	       .threads = { { "a", add_without_hook }, { "b", add_without_hook } });
+
 /* lastzero(n) of the literature, with n = 2. */
 static int cells[3];
 

@@ -11,11 +11,12 @@
 
 #include "marked.h"
 
-#define THREADS	3
+#define THREADS	4
 #define LENGTH	16
 
 static char program[THREADS][3 * LENGTH + 1];
 static int variable[2], lock[2];
+static const char *const names[THREADS] = { "a", "b", "c", "d" };
 static unsigned char result[THREADS][LENGTH], ended[THREADS];
 
 static const struct pv_class *const classes[] = { &class_a, &class_b };
@@ -55,6 +56,8 @@ static int act(char letter, int which, int value)
 		pv_store((char *)p + 2, value, 2, PV_RELAXED);
 	else if (letter == 'U')
 		set_bits(p, value);
+	else if (letter == 'D')
+		pv_fence(PV_FENCE_READ);
 	else if (letter == 'B')
 		BARRIER();
 	else if (letter == 'F')
@@ -65,6 +68,8 @@ static int act(char letter, int which, int value)
 		pv_unlock(&lock[which]);
 	else if (letter == 'S')
 		wait_for(p);
+	else if (letter == 'E')
+		prove_check(READ(*p) != value, "the value");
 	else if (letter == 'P')
 		pv_spawn("child", child, p, 0, 0, 0);
 	else
@@ -80,6 +85,8 @@ static int run(char letter, int which, int value)
 	switch (letter) {
 	case 'R':
 		return READ(variable[which]);
+	case 'G':
+		return READ_ACQUIRE(variable[which]);
 	case 'A':
 		return add(&variable[which], value);
 	case 'T':
@@ -92,10 +99,10 @@ static int run(char letter, int which, int value)
 }
 
 /* "I" skips the next instruction unless the last result is 0. */
-static void interpret(void)
+static void interpret(void *own)
 {
-	int me = prove_arg(), last = 0;
-	const char *at = program[me];
+	const char *at = own;
+	int me = (at - program[0]) / sizeof(program[0]), last = 0;
 
 	for (int i = 0; *at; at += 3, i++) {
 		if (*at == 'I') {
@@ -113,11 +120,12 @@ static void setup(void)
 {
 	const char *text = getenv("PROGRAM");
 
-	for (int i = 0; text && i < THREADS; i++) {
+	for (int i = 0; text && *text && i < THREADS; i++) {
 		size_t length = strcspn(text, "|");
 
 		memcpy(program[i], text, length < 3 * LENGTH ? length : 3 * LENGTH);
 		text += length + (text[length] == '|');
+		pv_spawn(names[i], interpret, program[i], PROVE_STAYS, 0, 0);
 	}
 }
 
@@ -137,7 +145,7 @@ static UNCHECKED void finish(void)
 
 	*at++ = 'a' + variable[0];
 	*at++ = 'a' + variable[1];
-	for (int i = 0; i < THREADS; i++) {
+	for (int i = 0; i < THREADS && program[i][0]; i++) {
 		*at++ = ended[i] ? '.' : '!';
 		for (unsigned int j = 0; j < strlen(program[i]) / 3; j++)
 			*at++ = 'a' + result[i][j];
@@ -145,7 +153,4 @@ static UNCHECKED void finish(void)
 	pv_event(&final_type, &f);
 }
 
-PROVE_SCENARIO(program, .setup = setup, .finish = finish,
-	       .threads = { { "a", interpret, PROVE_STAYS, 0 },
-			    { "b", interpret, PROVE_STAYS, 1 },
-			    { "c", interpret, PROVE_STAYS, 2 } });
+PROVE_SCENARIO(program, .setup = setup, .finish = finish);
