@@ -109,12 +109,28 @@ PROVE_SCENARIO(cntr_same_threshold, .rules = "Q6", .tables = "1",
 	       .threads = { { "waiter 1", wait_for_one }, { "waiter 2", wait_for_one },
 			    { "provider", count_one } });
 
-PROVE_SCENARIO(cntr_two_by_two, .rules = "Q6", .tables = "1", .bound = 3,
+PROVE_SCENARIO(cntr_two_by_two, .rules = "Q6", .tables = "1", .bound = 2,
 	       .says = "two threads wait for 1 and for 2, two providers count one each",
 	       .setup = setup, .finish = finish_both_reached,
 	       .threads = { { "waiter for 1", wait_for_one },
 			    { "waiter for 2", wait_for_two },
 			    { "provider 1", count_one }, { "provider 2", count_one } });
+
+static void setup_one(void)
+{
+	setup();
+	count_one();
+}
+
+static void check_once(void)
+{
+	wait_for(1, 0);
+}
+
+PROVE_SCENARIO(cntr_check, .rules = "Q6 W4", .tables = "1",
+	       .says = "a wait with timeout 0 finds that the value is reached",
+	       .setup = setup_one, .finish = finish_reached,
+	       .threads = { { "waiter", check_once }, { "provider", count_one } });
 
 static void finish_below(void)
 {

@@ -78,7 +78,7 @@ static void finish_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(exclusive_two, .rules = "W3 V4", .tables = "14",
+PROVE_SCENARIO(exclusive_two, .rules = "W3 V4", .tables = "14", .bound = 2,
 	       .says = "two threads and two entries: each thread reads one",
 	       .setup = setup, .finish = finish_two,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
@@ -93,7 +93,7 @@ static void finish_two_by_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(exclusive_two_by_two, .rules = "W3 V4", .tables = "14", .bound = 3,
+PROVE_SCENARIO(exclusive_two_by_two, .rules = "W3 V4", .tables = "14", .bound = 2,
 	       .says = "two threads and two publishers",
 	       .setup = setup, .finish = finish_two_by_two,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
@@ -149,7 +149,7 @@ static void finish_three(void)
 	close_all();
 }
 
-PROVE_SCENARIO(exclusive_more_entries, .rules = "W3 V4", .tables = "14", .bound = 2,
+PROVE_SCENARIO(exclusive_more_entries, .rules = "W3 V4", .tables = "14", .bound = 1,
 	       .says = "three threads and three entries: reading passes the turns on",
 	       .setup = setup, .finish = finish_three,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
@@ -211,7 +211,7 @@ static void finish_members(void)
 	close_all();
 }
 
-PROVE_SCENARIO(exclusive_two_members, .rules = "W3 Q8 V4", .tables = "14 2",
+PROVE_SCENARIO(exclusive_two_members, .rules = "W3 Q8 V4", .tables = "14 2", .bound = 2,
 	       .says = "one completion wakes one thread for a CQ and a counter; both are read",
 	       .setup = setup_completion, .finish = finish_members,
 	       .threads = { { "CQ first", take_entry },
@@ -241,7 +241,7 @@ static void setup_old_turn(void)
 	prove_check(read_cq(0, 1) == 1, "the set is drained");
 }
 
-PROVE_SCENARIO(exclusive_old_turn, .rules = "W3 V4", .tables = "14",
+PROVE_SCENARIO(exclusive_old_turn, .rules = "W3 V4", .tables = "14", .bound = 2,
 	       .says = "a turn of a thread that is gone ends when the set is drained",
 	       .setup = setup_old_turn, .finish = finish_members,
 	       .threads = { { "CQ first", take_entry },
@@ -257,7 +257,7 @@ static void finish_two_cqs_by_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(exclusive_two_cqs, .rules = "W3 V4", .tables = "14", .bound = 3,
+PROVE_SCENARIO(exclusive_two_cqs, .rules = "W3 V4", .tables = "14", .bound = 2,
 	       .says = "two threads, two CQs of the set with one entry each",
 	       .setup = setup_two, .finish = finish_two_cqs_by_two,
 	       .threads = { { "waiter 1", wait_and_read_two_cqs },

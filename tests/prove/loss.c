@@ -103,7 +103,7 @@ static void finish_threshold(void)
 }
 
 PROVE_SCENARIO(loss_threshold, .rules = "O5 Q4", .tables = "12 4",
-	       .says = "the device goes under a reader of three entries; one is there",
+	       .says = "the device goes under a reader of three entries while there is a single entry",
 	       .setup = setup_threshold, .finish = finish_threshold,
 	       .threads = { { "reader of 3", sread_three }, { "device", publish_and_lose } });
 
@@ -164,7 +164,7 @@ static void finish_set_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(loss_set_two, .rules = "O5 W3", .tables = "12", .bound = 3,
+PROVE_SCENARIO(loss_set_two, .rules = "O5 W3", .tables = "12", .bound = 2,
 	       .says = "the device goes under two threads that wait and drain",
 	       .setup = setup_set, .finish = finish_set_two,
 	       .threads = { { "waiter 1", wait_until_lost }, { "waiter 2", wait_until_lost },

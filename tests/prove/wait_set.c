@@ -143,7 +143,7 @@ static void finish_two_readers(void)
 	close_all();
 }
 
-PROVE_SCENARIO(set_two, .rules = "W2 W3 V5", .tables = "1 6",
+PROVE_SCENARIO(set_two, .rules = "W2 W3 V5", .tables = "1 6", .bound = 2,
 	       .says = "two threads wait and read until each has one of two entries",
 	       .setup = setup, .finish = finish_two_readers,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
@@ -159,7 +159,7 @@ static void finish_two_by_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(set_two_by_two, .rules = "W2 W3", .tables = "1 6", .bound = 3,
+PROVE_SCENARIO(set_two_by_two, .rules = "W2 W3", .tables = "1 6", .bound = 2,
 	       .says = "two threads that wait and read, two publishers",
 	       .setup = setup, .finish = finish_two_by_two,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
@@ -345,6 +345,23 @@ PROVE_SCENARIO(set_signal, .rules = "W6 V4", .tables = "3",
 	       .setup = setup, .finish = finish_signal,
 	       .threads = { { "waiter", wait_once }, { "publisher", publish_one },
 			    { "signal", signal_first } });
+
+static void finish_interrupted(void)
+{
+	prove_check(records[FIRST].ret == -EINTR, "the signal ends the wait");
+	close_all();
+}
+
+PROVE_SCENARIO(set_signal_alone, .rules = "W6", .tables = "3",
+	       .says = "a signal ends a wait for which nothing is published",
+	       .setup = setup, .finish = finish_interrupted,
+	       .threads = { { "waiter", wait_once }, { "signal", signal_first } });
+
+PROVE_SCENARIO(set_stopped_alone, .rules = "W6", .tables = "3",
+	       .says = "kthread_stop() ends a wait for which nothing is published",
+	       .setup = setup, .finish = finish_interrupted,
+	       .threads = { { "kthread", wait_once, PROVE_KTHREAD },
+			    { "stopper", stop_first } });
 
 static void wait_until_stopped(void)
 {
