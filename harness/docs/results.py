@@ -40,6 +40,8 @@ SECTIONS = {
     "matrix": "Tests on each kernel",
     "coverage": "Lines of the modules that the tests reach",
     "prove": "Interleavings of the wait core",
+    "prove_mutants": "Mutants in the scenarios of the wait core",
+    "prove_barriers": "Barriers of the wait core",
     "mutants": "Mutants",
     "gallery": "Classic wait bugs",
     "fuzz": "Fuzzing",
@@ -82,7 +84,7 @@ class Measurement:
             OSError: the file cannot be written.
         """
         bodies = _bodies(document)
-        bodies[self.section] = f"{self._facts(kernel)}\n\n{table.strip()}\n"
+        bodies[self.section] = f"{self.facts(kernel)}\n\n{table.strip()}\n"
         document.write_text(page(bodies), encoding="utf-8")
 
     def write_row(self, kernel: str, cells: Mapping[str, str], document: Path = DOCUMENT) -> None:
@@ -104,7 +106,8 @@ class Measurement:
         mine = row([kernel, self._day(), _commit(), *cells.values()])
         self.write(kernel, head + "".join(sorted([*others, mine])), document)
 
-    def _facts(self, kernel: str) -> str:
+    def facts(self, kernel: str) -> str:
+        """A line with the day, the kernel, the commit, the host and the command."""
         host = f"{os.cpu_count()} CPUs, load {self.load:.1f} before the start"
         facts = f"{self._day()}, kernel {kernel}, commit {_commit()}, host: {host}"
         return f"{facts}. Command: `{self.command}`."

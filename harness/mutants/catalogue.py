@@ -137,6 +137,15 @@ class Verdict(Enum):
     """The guest went down or hung before any test failed."""
     BROKEN = "broken"
     """It proves nothing: it does not apply or build, or its tests could not run."""
+    EQUIVALENT = "equivalent"
+    """No scenario killed it, and there is a reason why none can."""
+    NOT_WAITING = "not about waiting"
+    """Scenarios do not look at what it breaks."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is left to do about the mutant."""
+        return self in (Verdict.KILLED, Verdict.EQUIVALENT, Verdict.NOT_WAITING)
 
 
 @dataclass(frozen=True)
@@ -144,9 +153,10 @@ class Outcome:
     """A verdict with its reason.
 
     Attributes:
-        test: node id of the test that failed.
-        why: the last line of the failure, or the error.
+        test: node id of the test that failed, or the scenario with a finding.
+        why: the last line of the failure, the kind of the finding, or the error.
         seconds: from the start of the tests to the verdict.
+        executions: that scenarios played.
     """
 
     mutant: Mutant
@@ -154,6 +164,7 @@ class Outcome:
     test: str = ""
     why: str = ""
     seconds: float = 0.0
+    executions: int = 0
 
 
 def judge(

@@ -45,7 +45,7 @@ def of(scenarios: Iterable[Scenario], checkout: Path) -> Coverage:
     """Compare all scenarios with the two lists. Raises SetupError."""
     try:
         titles = tables((checkout / WAKEUPS).read_text(encoding="utf-8"))
-        wanted = cache.list_lines(checkout / RULES)
+        wanted = rules(checkout)
     except OSError as error:
         raise SetupError(f"cannot read {error.filename}: {error.strerror}") from None
     played = {number for scenario in scenarios for number in scenario.tables}
@@ -60,3 +60,8 @@ def of(scenarios: Iterable[Scenario], checkout: Path) -> Coverage:
 def tables(text: str) -> dict[int, str]:
     """The titles of the tables of docs/wakeups.md, by number."""
     return {int(number): title for number, title in _TABLE.findall(text)}
+
+
+def rules(checkout: Path) -> list[str]:
+    """The rules that speak of two threads. Raises OSError."""
+    return cache.list_lines(checkout / RULES)

@@ -144,6 +144,9 @@ def read(lines: Iterable[str]) -> Output:
                 records.append(_record(line))
             case "anew":  # the exploration begins once more, with what it has learnt
                 records.clear()
+            case "cut":  # an execution goes on as an earlier one did, and has no end
+                while records and records[-1].execution == line["execution"]:
+                    records.pop()
             case "result":
                 result = _result(line)
             case other:

@@ -34,6 +34,7 @@ class Mode(StrEnum):
 
     DPOR = "dpor"
     BOUND = "bound"
+    ENUMERATE = "enumerate"
     RANDOM = "random"
     PCT = "pct"
     REPLAY = "replay"
@@ -49,13 +50,14 @@ class Job:
 
     Args:
         mode: how executions are chosen.
-        memory: ``sc``, ``tso`` or ``pso``.
-        bound: preemptions of one execution, in mode ``bound``.
+        memory: ``sc``, ``tso``, ``pso`` or ``weak``.
+        bound: preemptions of one execution, in modes ``bound`` and ``enumerate``.
         seed: of the modes ``random`` and ``pct``.
         executions: at most so many; 0: no limit.
         seconds: at most so long.
         records: the events of each so many executions are printed; 0: none.
         replay: the schedule, in mode ``replay``.
+        hooks: threads are preempted at delay hooks only, in mode ``enumerate``.
     """
 
     scenario: Scenario
@@ -67,6 +69,7 @@ class Job:
     seconds: float = 60.0
     records: int = 0
     replay: str = ""
+    hooks: bool = False
 
     @property
     def argv(self) -> list[str]:
@@ -75,7 +78,9 @@ class Job:
         if self.mode is Mode.REPLAY:
             return [*words, "--replay", self.replay]
         words += ["--mode", self.mode, "--seed", str(self.seed)]
-        words += ["--bound", str(self.bound)] if self.mode is Mode.BOUND else []
+        bounded = self.mode in (Mode.BOUND, Mode.ENUMERATE)
+        words += ["--bound", str(self.bound)] if bounded else []
+        words += ["--hooks"] if self.hooks else []
         words += ["--executions", str(self.executions)] if self.executions else []
         return words + (["--records", str(self.records)] if self.records else [])
 
@@ -225,18 +230,25 @@ def every(runner: Runner, jobs: Sequence[Job]) -> Iterator[tuple[Job, Output]]:
 
 
 def fewest_switches(runner: Runner, job: Job, found: Output) -> tuple[Job, Output]:
-    """The same kind of finding with the fewest preemptions, or what was found.
-
-    Bounds 0, 1, 2 … are played until it shows, so that none has fewer by construction.
-    """
+    """The same kind of finding with the fewest preemptions, or what was found."""
     finding = found.result.finding
     if finding is None or job.mode is Mode.REPLAY:
         return job, found
+    return _fewest(runner, replace(job, mode=Mode.BOUND), finding.kind) or (job, found)
+
+
+def at_hooks(runner: Runner, job: Job, kind: str) -> tuple[Job, Output] | None:
+    """The same kind of finding, with the fewest preemptions and all of them at delay hooks."""
+    return _fewest(runner, replace(job, mode=Mode.ENUMERATE, hooks=True), kind)
+
+
+def _fewest(runner: Runner, job: Job, kind: str) -> tuple[Job, Output] | None:
+    """Bounds 0, 1, 2 … are played until it shows, so that none has fewer by construction."""
     for bound in range(MOST_SWITCHES + 1):
-        fewer = replace(job, mode=Mode.BOUND, bound=bound, executions=0, records=0)
+        fewer = replace(job, bound=bound, executions=0, records=0)
         seen = runner.explore(fewer)
-        if seen.result.finding and seen.result.finding.kind == finding.kind:
+        if seen.result.finding and seen.result.finding.kind == kind:
             return fewer, seen
         if not seen.result.complete:
             break  # a smaller one might have been left out
-    return job, found
+    return None

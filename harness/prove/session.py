@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from kfabric.docs import results
 from kfabric.docs.results import Measurement
 from kfabric.errors import ExitStatus, UsageError, near
-from kfabric.prove import build, coverage, judge, run, show
+from kfabric.prove import build, coverage, export, judge, proofs, run, show
 from kfabric.prove.build import Sources
 from kfabric.prove.output import Scenario
 from kfabric.prove.run import Job, Mode, Outcome, Runner
@@ -20,7 +19,7 @@ from kfabric.terminal.arguments import relative
 from kfabric.terminal.slow import Slow
 from kfabric.vm.steps import Steps, say
 
-MEMORIES = ("sc", "tso", "pso")
+MEMORIES = ("sc", "tso", "pso", "weak")
 QUICK_EXECUTIONS = 10_000
 SAMPLE_EXECUTIONS = 100_000
 """Of the modes that never end by themselves."""
@@ -49,6 +48,7 @@ class Plan:
         records: the verdict judges each so many executions; 0: none.
         words: options that name the sources, for the command that repeats a run.
         json: print the results as JSON, and no tables.
+        export: the guest test to write of the counterexample; None: none.
     """
 
     sources: Sources
@@ -64,6 +64,7 @@ class Plan:
     records: int = 0
     words: Sequence[str] = ()
     json: bool = False
+    export: Path | None = None
 
     def jobs(self, scenarios: Sequence[Scenario]) -> list[Job]:
         """The explorations of scenarios."""
@@ -112,12 +113,14 @@ def play(plan: Plan, output: Path, measured: Measurement | None = None) -> int:
         finally:
             _print(plan, outcomes, commit, program)
             show.leave(output, outcomes, commit, program)
+        if plan.export:
+            print(_export(runner, plan.export, plan.sources.base, outcomes[0]))
     lines: list[str] = []
     if plan.sources.kfabric and not plan.names:
         lines = coverage.of(known, plan.sources.base).lines()
     if measured:
-        bullets = "".join(f"- {line}\n" for line in [show.totals(outcomes), *lines])
-        measured.write("none", f"{results.markdown(show.summary(outcomes))}\n{bullets}")
+        proofs.write(outcomes, measured.facts("none"), plan.sources.base)
+        measured.write("none", proofs.totals(outcomes, lines))
     if not plan.json:
         left = f"left in {relative(output)}: {show.SUMMARY}, and a table of each finding"
         print(*lines, left, sep="\n")
@@ -199,6 +202,26 @@ def _print(plan: Plan, outcomes: Sequence[Outcome], commit: str, program: Path) 
             show.show(console, [f"again: {command}"])
         console.print()
     show.show(console, [show.summary(outcomes), show.totals(outcomes)])
+
+
+def _export(runner: Runner, path: Path, checkout: Path, outcome: Outcome) -> str:
+    """Write the counterexample as a guest test; a line that says what was done."""
+    finding = outcome.result.finding
+    if not finding:
+        return "not exported: no fault was found"
+    if outcome.job.mode is not Mode.REPLAY:
+        found = run.at_hooks(runner, outcome.job, finding.kind)
+        if not found:
+            return f"not exported: {export.NOT_AT_HOOKS}"
+        outcome = replace(outcome, shown_by=found[0], shown=found[1])
+    steps = outcome.shown.steps if outcome.shown else ()
+    try:
+        again = show.again(outcome, ())
+        text = export.guest_test(outcome.job.scenario, finding, steps, again, checkout)
+    except export.NotExportable as reason:
+        return f"not exported: {reason}"
+    path.write_text(text, encoding="utf-8")
+    return f"exported: {path}, a guest test; in tests/guest, kfabric test plays it"
 
 
 def as_json(scenarios: Sequence[Scenario]) -> str:

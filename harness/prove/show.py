@@ -29,10 +29,10 @@ _PLACELESS = ("asleep", "asleep-beside-ready", "deadlock", "leak", "steps")
 """Kinds of findings that are no fault of the last line that ran."""
 
 
-def console() -> Console:
+def console(width: int = _WIDTH) -> Console:
     """Where tables go. A counterexample needs more columns than a pipe is taken to have."""
     plain = Console(highlight=False, soft_wrap=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=_WIDTH)
+    return plain if plain.is_terminal else Console(highlight=False, width=width)
 
 
 def listing(scenarios: Sequence[Scenario]) -> None:

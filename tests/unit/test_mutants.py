@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import BuildError, GuestLost
-from kfabric.mutants import build, catalogue, command
+from kfabric.mutants import build, catalogue, show
 from kfabric.mutants.catalogue import Mutant, Outcome, PatchError, Report, UnknownMutant, Verdict
 from kfabric.vm.prepare import SOURCE
 
@@ -151,8 +151,8 @@ def test_only_a_test_kills(patch: Path) -> None:
 def test_summary_counts_verdicts(patch: Path) -> None:
     mutant = catalogue.read(patch)
     outcomes = [Outcome(mutant, Verdict.KILLED), Outcome(mutant, Verdict.SURVIVED)]
-    assert command.summary(outcomes, 61.2).plain == "2 mutants: 1 killed, 1 survived (1 min 1 s)"
-    assert command.table(outcomes).row_count == 2
+    assert show.summary(outcomes, 61.2).plain == "2 mutants: 1 killed, 1 survived (1 min 1 s)"
+    assert show.table(outcomes).row_count == 2
 
 
 def test_there_are_enough() -> None:

@@ -15,7 +15,7 @@ import pytest
 from kfabric import cli
 from kfabric.docs.results import Measurement
 from kfabric.errors import ExitStatus
-from kfabric.prove import build, coverage, judge, places, run, session, table
+from kfabric.prove import build, coverage, judge, places, proofs, run, session, table
 from kfabric.prove.output import OutputError, Record, Scenario, Step, read
 from kfabric.prove.places import Place
 from kfabric.prove.run import Job, Mode
@@ -196,7 +196,7 @@ def test_every_memory_model_is_a_row(
     """With ``--memory all``; the results are named by all that decides them."""
     assert prove({"one": [fake.result()]})("one", "--memory", "all", "--seed", "7") == 0
     rows = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert [row["memory"] for row in rows] == ["sc", "tso", "pso"]
+    assert [row["memory"] for row in rows] == ["sc", "tso", "pso", "weak"]
     commit = session.commit_of(ROOT)
     assert rows[1]["name"] == f"one, dpor, tso, seed 7, {commit}"
 
@@ -214,12 +214,13 @@ def test_json_is_all_that_is_printed(
 def test_results_go_into_the_document(
     prove: Callable[[dict[str, Any]], Prove], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table and the totals."""
+    """The totals of each memory model; the page on the cases gets the executions."""
     written: list[str] = []
     monkeypatch.setattr(Measurement, "write", lambda self, kernel, text: written.append(text))
-    assert prove({"one": [fake.result()]})("--results") == ExitStatus.OK
-    assert "| one | W2 V1 | dpor | sc | 13 | 0.0 | proved |" in written[0]
-    assert "- 1 run: 1 proved; 400 steps\n" in written[0]
+    monkeypatch.setattr(proofs, "write", lambda outcomes, *_: written.append(str(len(outcomes))))
+    assert prove({"one": [fake.result()]})("--memory", "all", "--results") == ExitStatus.OK
+    assert written[0] == str(len(session.MEMORIES))
+    assert "- tso: 1 run: 1 proved; 400 steps\n" in written[1]
 
 
 # --- Command line ----------------------------------------------------------------------------
@@ -245,6 +246,10 @@ def test_scenario_that_does_not_exist_gets_a_near_one(
         ["one", "--replay", "0x1", "--memory", "all"],
         ["one", "--replay", "0x1", "--mode", "pct"],
         ["one", "--results"],
+        ["--results"],
+        ["--export", "test_x.py"],
+        ["one", "--export", "test_x.py", "--memory", "tso"],
+        ["one", "--export", "x.py"],
     ],
     ids=" ".join,
 )
@@ -290,6 +295,19 @@ def test_output_without_a_result_is_refused(text: str) -> None:
     """Nothing can be concluded from it."""
     with pytest.raises(OutputError):
         read(text.splitlines())
+
+
+def test_execution_that_is_cut_off_is_not_judged() -> None:
+    """Its events are no complete recording; those of the others stay."""
+    record = {"type": "record", "name": "wait_begin", "thread": "reader"}
+    lines = [
+        {**record, "execution": 0},
+        {**record, "execution": 5},
+        {"type": "cut", "execution": 5},
+        {"type": "cut", "execution": 10},
+        fake.result(),
+    ]
+    assert [one.execution for one in read(map(json.dumps, lines)).records] == [0]
 
 
 # --- The table -------------------------------------------------------------------------------

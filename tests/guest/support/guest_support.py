@@ -85,6 +85,12 @@ class Call(Generic[T]):
             raise sleeping.ThreadGone(f"{gone}: {error!r}") from error
         return self
 
+    def at_rest(self) -> Call[T]:
+        """Return once the thread sleeps in kfabric, or the call has ended."""
+        with contextlib.suppress(sleeping.ThreadGone):
+            self.asleep()
+        return self
+
     def unseen(self) -> BaseException | None:
         """The exception that ended the call, if no failure shows it and no test handles it."""
         return None if self._seen else self._error
