@@ -67,9 +67,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--seconds", type=positive, default=session.SECONDS, metavar="T", help=words)
     add("--replay", metavar="SCHEDULE", help="play one execution of one scenario again")
     words = f"at most {session.QUICK_EXECUTIONS:,} executions of each scenario"
+    add("--quick", action="store_true", help=words)
     words = "write the counterexample of one scenario as a guest test, test_*.py"
     add("--export", type=Path, metavar="FILE", help=words)
-    add("--quick", action="store_true", help=words)
     words = "have the verdict judge each N-th execution; 0: none"
     add("--records", type=whole(0), default=0, metavar="N", help=words)
     words = "a C file to test instead of kfabric; needs --scenario"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from kfabric.errors import ExitStatus, KfabricError
+from kfabric.errors import ExitStatus, KfabricError, UsageError
 from kfabric.prove import output
 from kfabric.prove.output import Finding, Output, OutputError, Result, Scenario
 from kfabric.vm import tools
@@ -177,9 +177,11 @@ class Runner:
             what = f"no end within {job.seconds + GRACE_SECONDS:g} s"
             return Output(Result(finding=Finding("hang", what)))
         if status == ExitStatus.USAGE:
-            raise ProgramError(
-                f"{job.scenario.name}: {(log.strip().splitlines() or ['usage'])[-1]}"
-            )
+            last = (log.strip().splitlines() or ["usage"])[-1]
+            if job.replay and "does not fit" in last:
+                what = "is of other code; play the scenario anew"
+                raise UsageError(f"--replay: the schedule {what}")
+            raise ProgramError(f"{job.scenario.name}: {last}")
         try:
             return output.read(text.splitlines())
         except (OutputError, KeyError, ValueError) as error:

@@ -670,3 +670,28 @@ PROVE_SCENARIO(channel_loss_quiet, .rules = "O5 V7", .tables = "12 17",
 	       .says = "the device goes without a request: the getter returns all the same",
 	       .setup = setup_loss_of_two, .finish = finish_lost,
 	       .threads = { { "getter", get_until_lost }, { "device", lose_device } });
+
+static void setup_bind_loss(void)
+{
+	open_domain();
+	open_channel();
+	open_cq(0);
+}
+
+static void bind_and_get(void)
+{
+	struct kfid_cq *of;
+
+	mine()->ret = kfi_cq_bind_channel(cq[0], channel);
+	if (mine()->ret) {
+		prove_check(mine()->ret == -KFI_ENODEV, "the binding is refused");
+		return;
+	}
+	mine()->ret = kfi_get_cq_event(channel, &of, NULL, FOREVER);
+	prove_check(mine()->ret == -KFI_ENODEV, "the loss ends the call");
+}
+
+PROVE_SCENARIO(channel_bind_loss, .rules = "O5 E1", .tables = "12",
+	       .says = "a CQ is bound to a channel as the device goes",
+	       .setup = setup_bind_loss, .finish = close_all,
+	       .threads = { { "binder", bind_and_get }, { "device", lose_device } });

@@ -275,3 +275,30 @@ PROVE_SCENARIO(handler_eq, .rules = "Q9", .tables = "10",
 	       .says = "two events and the handler of an EQ",
 	       .setup = setup_eq, .finish = finish_first,
 	       .threads = { { "writer", write_two } });
+
+static void handle_beside_loss(struct kfid_cq *fcq, void *context)
+{
+	struct kfi_cq_entry entry;
+
+	prove_check(!READ_ONCE(closed), "no handler runs after the close");
+	while (kfi_cq_read(fcq, &entry, 1) == 1)
+		;
+}
+
+static void setup_close_loss(void)
+{
+	WRITE_ONCE(closed, false);
+	open_domain();
+	prove_check(!try_open_cq(0, 4, KFI_CQ_COND_NONE, handle_beside_loss), "the CQ opens");
+}
+
+static void close_handled(void)
+{
+	close_cq(0);
+	WRITE_ONCE(closed, true);
+}
+
+PROVE_SCENARIO(handler_close_loss, .rules = "Q9 O5", .tables = "11 12",
+	       .says = "a CQ with a handler is closed as the device goes",
+	       .setup = setup_close_loss, .finish = close_all,
+	       .threads = { { "closer", close_handled }, { "device", lose_device } });

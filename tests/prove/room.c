@@ -103,3 +103,37 @@ PROVE_SCENARIO(room_wanted, .rules = "Q4 V7", .tables = "4",
 	       .says = "a reader waits for more entries than the provider had room for",
 	       .setup = setup_wanted, .finish = finish_wanted,
 	       .threads = { { "reader of 4", read_four }, { "provider", report_fourth } });
+
+static bool left;
+
+static void try_before_leaving(struct work_struct *work)
+{
+	prove_check(!READ_ONCE(left), "no work item runs after kfi_cq_leave()");
+}
+
+static void setup_leave(void)
+{
+	open_domain();
+	prove_check(!try_open_cq(0, 1, KFI_CQ_COND_NONE, NULL), "the CQ opens");
+	INIT_LIST_HEAD(&room.link);
+	INIT_WORK(&room.work, try_before_leaving);
+	WRITE_ONCE(left, false);
+	complete_op(0, entry_number(SECOND, 1), 0);
+	prove_check(!kfi_cq_reserve(cq[0], &room), "the CQ is full");
+}
+
+static void make_room(void)
+{
+	read_cq(0, 1);
+}
+
+static void leave(void)
+{
+	kfi_cq_leave(cq[0], &room);
+	WRITE_ONCE(left, true);
+}
+
+PROVE_SCENARIO(room_leave, .rules = "V8", .tables = "11",
+	       .says = "a provider leaves as a reader makes room",
+	       .setup = setup_leave, .finish = close_all,
+	       .threads = { { "reader", make_room }, { "provider", leave } });

@@ -261,6 +261,17 @@ def test_options_that_contradict_each_other_are_refused(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_schedule_of_other_code_is_refused(
+    prove: Callable[[dict[str, Any]], Prove], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was printed before a repair: the scenario has to be played anew."""
+    text = "prove: the schedule does not fit: process 0 cannot run at step 78"
+    play = prove({"one": [{"exit": 2, "text": text}]})
+    assert play("one", "--replay", "0x1") == ExitStatus.USAGE
+    said = "wrong usage: --replay: the schedule is of other code; play the scenario anew"
+    assert f"kfabric: {said}\n" in capsys.readouterr().err
+
+
 def test_list_has_each_scenario_with_its_sentence(
     prove: Callable[[dict[str, Any]], Prove], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -312,6 +312,12 @@ def test_trace_names_threads_objects_and_places(basic: Checker) -> None:
     assert reads[0]["place"] in reads[0]["stack"]
 
 
+def test_update_is_traced_with_its_result(interpreter: Checker) -> None:
+    """Also if a barrier is traced before the next point."""
+    steps = interpreter.explore("program", "--memory", "weak", program="U01B00E01").lines
+    assert [step["value"] for step in steps if step["op"] == "update"] == [1]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

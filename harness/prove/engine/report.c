@@ -234,6 +234,9 @@ static void print_row(void)
 	if (!row.pending)
 		return;
 	row.pending = false;
+	/* Done since, though a row comes before the next point. */
+	if (row.kind == OP_UPDATE && engine.updated)
+		row.value = value_at(engine.updated, engine.step[engine.depth - 1].op.size);
 	printf("{\"type\":\"step\",\"n\":%d,", row.n);
 	print_member("thread", thread_title(row.thread));
 	print_member("op", kind_names[row.kind]);
