@@ -177,9 +177,9 @@ def _build(
     collect(copy, target)
 
 
-def warnings(log: str, copy: Path) -> list[str]:
-    """The warnings in a build log, each once, with the checkout's paths."""
-    lines = (line.replace(f"{copy}/", "") for line in log.splitlines() if not _HOST.match(line))
+def warnings(log: str, copy: Path, shown: str = "") -> list[str]:
+    """The warnings in a build log, each once; ``shown`` replaces ``copy`` in paths."""
+    lines = (line.replace(f"{copy}/", shown) for line in log.splitlines() if not _HOST.match(line))
     return list(dict.fromkeys(line for line in lines if _WARNING.search(line)))
 
 

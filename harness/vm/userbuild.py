@@ -89,7 +89,9 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
             log(f"modules of {tree}: building for {image.release}")
             headers = supply.of(source, image.version, log).headers(image.release)
             with Running(f"make in {tree}", log):
-                _build(source, target, headers, variant, tree)
+                output = _build(source, target, headers, variant, tree)
+            for warning in kbuild.warnings(output, target / "src", f"{tree}/"):
+                log(warning)
     return target
 
 
@@ -124,7 +126,8 @@ def make_argv(headers: Headers, copy: Path, variant: Variant, core: Path | None)
     return [*argv, f"KFABRIC_DIR={core}", f"KCFLAGS=-I{core}/include"]
 
 
-def _build(source: Path, target: Path, headers: Headers, variant: Variant, tree: Path) -> None:
+def _build(source: Path, target: Path, headers: Headers, variant: Variant, tree: Path) -> str:
+    """Build the modules in a copy; the output of make."""
     cache.require_plain(target)
     copy = target / "src"
     wanted = set(files(source, tree))
@@ -138,12 +141,13 @@ def _build(source: Path, target: Path, headers: Headers, variant: Variant, tree:
     made = make_argv(headers, copy, variant, core if found else None)
     argv = headers.command(made, source / "build")
     # Errors in the copy are shown as errors in the user's files.
-    kbuild.make(argv, copy, f"{tree}/")
+    output = kbuild.make(argv, copy, f"{tree}/")
     kbuild.collect(copy, target)
     names = order(copy)
     if not names:
         raise UserModuleError(f"{tree} builds no module", "its Kbuild or Makefile has no obj-m")
     (target / MODULE_ORDER).write_text("".join(f"{name}\n" for name in names))
+    return output
 
 
 def order(copy: Path) -> list[str]:

@@ -82,8 +82,9 @@ def test_build_that_takes_long_is_shown(
     log = Log(monkeypatch)
     shown: list[bool] = []
 
-    def make(*_: object) -> None:
+    def make(*_: object) -> str:
         shown.append(log.wait(f"make in {tree} has run for 0 s"))
+        return ""
 
     monkeypatch.setattr(kbuild, "make", make)
     monkeypatch.setattr("builtins.print", log)
@@ -118,6 +119,15 @@ def test_compile_error_has_the_compilers_text_and_the_users_file(build, tree: Pa
         build(script)
     assert error.value.what == f"{tree}/mine.c:3:1: error: expected ';'"
     assert "Error 1" in error.value.console
+
+
+def test_warning_of_the_compiler_is_shown_for_the_users_file(
+    build, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It does not end the build."""
+    warning = "mine.c:3:1: warning: unused variable 'x'"
+    build(f'echo "$0/{warning}"; echo mine.o >modules.order; touch mine.ko')
+    assert capsys.readouterr().out.splitlines()[1:] == [f"{tree}/{warning}"]
 
 
 @pytest.mark.parametrize(
