@@ -703,13 +703,25 @@ def test_idle_peer_that_does_not_leave_makes_room(rdm: RdmNet, node: Node) -> No
     b.wire.wait_for_end()
 
 
-@pytest.mark.parametrize("message", VIOLATIONS.values(), ids=VIOLATIONS)
-def test_violation_ends_the_connection(rdm: RdmNet, node: Node, message: bytes) -> None:
-    """Only that one: a new one carries messages."""
-    a, b = begun_here(rdm, node)
-    b.wire.post(message)
+def ended_alone(rdm: RdmNet, node: Node, a: RdmPeer, b: Peer) -> None:
+    """Wait for the end of a connection, and see another one carry a message."""
     b.wire.wait_for_end()
     b = Peer(node.connect(rdm.link.address))
     a.ep.recv(a.buffer[:8])
     assert b.finish(b.send(number(a), b"go on...")) is Status.OK
     assert bytes(a.buffer.view[:8]) == b"go on..."
+
+
+@pytest.mark.parametrize("message", VIOLATIONS.values(), ids=VIOLATIONS)
+def test_violation_ends_the_connection(rdm: RdmNet, node: Node, message: bytes) -> None:
+    """Only that one: a new one carries messages."""
+    a, b = begun_here(rdm, node)
+    b.wire.post(message)
+    ended_alone(rdm, node, a, b)
+
+
+def test_message_with_immediate_data_ends_the_connection(rdm: RdmNet, node: Node) -> None:
+    """A message is a plain send, though its header may be right."""
+    a, b = begun_here(rdm, node)
+    b.wire.post(SANE.pack(), immediate=True)
+    ended_alone(rdm, node, a, b)

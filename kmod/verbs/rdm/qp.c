@@ -45,14 +45,18 @@ static int kfr_post_recv(struct kfr_conn *conn, struct kfr_wire *wire)
 	return err;
 }
 
-/* An RDMA write with immediate data takes a receive, too, but fills no buffer. */
+/*
+ * An RDMA write with immediate data takes a receive, too, but fills no buffer. A message
+ * has no immediate data, and invalidates nothing.
+ */
 static int kfr_recv_one(struct kfr_conn *conn, struct kfr_wire *wire,
 			const struct ib_wc *wc)
 {
 	struct ib_device *ib = conn->node->dev->ib;
 	int err;
 
-	if (wc->opcode != IB_WC_RECV)
+	if (wc->opcode != IB_WC_RECV ||
+	    wc->wc_flags & (IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE))
 		return -EPROTO;
 	ib_dma_sync_single_for_cpu(ib, wire->hdr_dma, sizeof(*wire->hdr),
 				   DMA_FROM_DEVICE);

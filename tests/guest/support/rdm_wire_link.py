@@ -67,21 +67,21 @@ class Memory:
             for i in range(RECEIVES)
         ]
         # pyverbs never frees the parts of a work request, so each is made once.
-        self._sends: dict[tuple[int, int], Any] = {}
+        self._sends: dict[tuple[int, int, int], Any] = {}
 
     def message(self, place: int, length: int) -> bytes:
         """Return a message that was received."""
         return ctypes.string_at(self.mr.buf + place * _SLOT, length)
 
-    def send(self, place: int, message: bytes) -> Any:
+    def send(self, place: int, message: bytes, opcode: int) -> Any:
         """Return the work request that sends a message, which is copied to a place."""
         at, length = self.mr.buf + _SEND_AT + place * LONGEST, len(message)
         ctypes.memmove(at, message, length)
-        request = self._sends.get((place, length))
+        request = self._sends.get((place, length, opcode))
         if request is None:
             sge = SGE(at, length, self.mr.lkey)
-            request = SendWR(wr_id=_SEND_ID + place, num_sge=1, sg=[sge])
-            self._sends[place, length] = request
+            request = SendWR(wr_id=_SEND_ID + place, opcode=opcode, num_sge=1, sg=[sge])
+            self._sends[place, length, opcode] = request
         return request
 
     def rdma(self, opcode: int, segment: Segment, at: int) -> Any:
@@ -341,15 +341,16 @@ class Wire:
             self._qp.post_recv(self.memory.receives[place])
         self._unposted.clear()
 
-    def post(self, message: bytes) -> None:
-        """Send a message, once there is a place for it.
+    def post(self, message: bytes, *, immediate: bool = False) -> None:
+        """Send a message, once there is a place for it, with immediate data if wanted.
 
         Raises:
             Broken: The connection has ended.
         """
         self._wait(lambda: self._free and self.up, "a place to send")
         place = self._free.popleft()
-        self._qp.post_send(self.memory.send(place, message))
+        opcode = enums.IBV_WR_SEND_WITH_IMM if immediate else enums.IBV_WR_SEND
+        self._qp.post_send(self.memory.send(place, message, opcode))
 
     def fetch(self, segments: Sequence[Segment], at: int = 0) -> bytes:
         """Read segments of the peer into the window, and return the data."""
