@@ -22,7 +22,7 @@ import pytest
 import uapi_support as raw
 from failslab_support import MOST, NO_MEMORY, Failslab
 from guest_support import LIMIT, Call, Child, Mock
-from rdm_support import CXI, SOCKADDR, TRECEIVED, RdmNet, RdmPeer, Scalable, parameter
+from rdm_support import CXI, RECEIVED, SOCKADDR, TRECEIVED, RdmNet, RdmPeer, Scalable, parameter
 from test_uapi import DOCUMENTED
 from verbs_support import REMOTE, Net
 from violence_support import small_group
@@ -388,6 +388,43 @@ def test_user_leaves_flows_of_a_connection_to_others(
 
     assert [posted(rdm) for _ in range(3)] == [DEPTH, DEPTH, 0]
     assert as_nobody(other_user)
+
+
+def refused(rdm: RdmNet) -> RdmPeer:
+    """Open an endpoint that has no room, and one whose message it has refused."""
+    small = replace(rdm.info, rx_attr=replace(rdm.info.rx_attr, total_buffered_recv=1))
+    full, other, sender = rdm.peer(info=small), rdm.peer(), rdm.peer()
+    other.meet(sender)
+    to_other = sender.meet(other)
+    sender.meet(full)
+    for _ in range(2):
+        sender.ep.tsend(sender.buffer[:1], 1)
+    # What the two send now comes after the second one, and after the refusal.
+    other.ep.recv(other.buffer[:1])
+    sender.ep.recv(sender.buffer[:1])
+    sender.ep.send(sender.buffer[:1], to=to_other)
+    assert other.entry().flags == RECEIVED
+    other.ep.send(other.buffer[:1])
+    while sender.entry().flags != RECEIVED:
+        pass
+    return full
+
+
+def test_user_has_few_operations_that_a_peer_refuses(rdm: RdmNet) -> None:
+    """X3: the peer decides how often they are searched, so a flow makes none of them free."""
+    full = refused(rdm)
+    info = replace(rdm.info, tx_attr=replace(rdm.info.tx_attr, size=DEPTH))
+
+    def posted(peer: RdmPeer) -> int:
+        peer.meet(full)
+        for number in range(DEPTH):
+            try:
+                peer.ep.tsend(peer.buffer[:1], 1)
+            except kp.Again:
+                return number
+        return DEPTH
+
+    assert [posted(rdm.peer(info=info, selective=True)) for _ in range(3)][2] == 0
 
 
 #: How many of the 510 pids of a key a user may have.

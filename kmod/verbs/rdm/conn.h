@@ -257,7 +257,7 @@ enum kfr_conn_state {
  * @ack_time: when (jiffies) the last ACK went alone
  * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to
  * @nflows: their number
- * @nneeds: flows, and operations that may come to need one
+ * @nneeds: flows, and operations that have not ended
  * @needs: the same by user; these two grow under @lock only
  * @jobs: all jobs of the connection
  * @njobs: their number

@@ -470,12 +470,6 @@ static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
 	return NULL;
 }
 
-static void kfr_need_more(struct kfr_conn *conn, u8 share)
-{
-	atomic_inc(&conn->nneeds);
-	atomic_inc(&conn->needs[share]);
-}
-
 static void kfr_need_less(struct kfr_conn *conn, u8 share)
 {
 	atomic_dec(&conn->nneeds);
@@ -483,16 +477,17 @@ static void kfr_need_less(struct kfr_conn *conn, u8 share)
 }
 
 /**
- * kfr_flow_need() - may an operation come to need a flow?
- * @conn: its connection
+ * kfr_flow_need() - may a user have another operation on a connection?
+ * @conn: the connection
  * @op: about to be submitted
  *
- * A connection with %KFR_FLOWS flows takes no new operations. So that a user does not
- * get there alone, an eighth is enough for each if half of them are in use or may be.
+ * It may come to need a flow, and a connection with %KFR_FLOWS flows takes no new
+ * operations. With a flow it may be parked there, and the peer decides how often its
+ * flow is searched. So a user may have an eighth of %KFR_FLOWS if half of them are
+ * flows or operations.
  *
  * Context: any; the caller holds the connection's lock.
- * Return: false: its user has enough; true: it is counted, until
- * kfr_flow_unneed(), if there is no flow for it.
+ * Return: false: its user has enough; true: it is counted until kfr_flow_unneed().
  */
 bool kfr_flow_need(struct kfr_conn *conn, struct kfr_op *op)
 {
@@ -500,13 +495,12 @@ bool kfr_flow_need(struct kfr_conn *conn, struct kfr_op *op)
 
 	lockdep_assert_held(&conn->lock);
 	op->share = hash_long(owner, KFR_OWNER_BITS);
-	if (conn->nflows && kfr_flow_find(conn, &op->hdr))
-		return true;
 	if (owner >= KFI_OWNER_USER &&
 	    atomic_read(&conn->nneeds) >= KFR_FLOWS / 2 &&
 	    atomic_read(&conn->needs[op->share]) >= KFR_FLOWS / 8)
 		return false;
-	kfr_need_more(conn, op->share);
+	atomic_inc(&conn->nneeds);
+	atomic_inc(&conn->needs[op->share]);
 	op->counted = true;
 	return true;
 }
@@ -601,8 +595,6 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	flow->lent = true;
 	/* The operation's place is the flow's now. */
 	flow->share = op->share;
-	if (!op->counted)
-		kfr_need_more(conn, op->share);
 	op->counted = false;
 	flow->last = op->place;
 	kfr_flow_count_sent(conn, flow);
