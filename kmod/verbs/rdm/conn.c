@@ -28,6 +28,7 @@
  */
 #include <linux/in.h>
 #include <linux/module.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cm.h>
@@ -372,6 +373,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	spin_lock_init(&conn->lock);
 	kfr_conn_init_lists(conn);
 	hash_init(conn->flows);
+	conn->salt = get_random_u32();
 	atomic_set(&conn->posted, 1);
 	init_completion(&conn->drained);
 	init_completion(&conn->idle);

@@ -255,7 +255,8 @@ enum kfr_conn_state {
  * @timing: @ack_timer runs
  * @timed_seq: number for which it was started
  * @ack_time: when (jiffies) the last ACK went alone
- * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to
+ * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to and @salt
+ * @salt: random; constant
  * @nflows: their number
  * @nneeds: flows, and operations that have not ended
  * @needs: the same by user; these two grow under @lock only
@@ -358,6 +359,7 @@ struct kfr_conn {
 	u32 timed_seq;
 	unsigned long ack_time;
 	DECLARE_HASHTABLE(flows, KFR_FLOW_BITS);
+	u32 salt;
 	unsigned int nflows;
 	atomic_t nneeds;
 	atomic_t needs[1 << KFR_OWNER_BITS];

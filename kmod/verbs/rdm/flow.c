@@ -67,6 +67,7 @@
  * end removes the entry under the lock (kfr_rx_forget()) before the slot is free and
  * the last reference is dropped.
  */
+#include <linux/jhash.h>
 #include <linux/slab.h>
 
 #include "rdm.h"
@@ -458,13 +459,20 @@ static bool kfr_flow_is(const struct kfr_flow *flow, const struct kfr_hdr *hdr)
 	       flow->by_key == kfr_hdr_by_key(hdr);
 }
 
+/* Users choose the contexts, so they must not know which ones share a bucket. */
+static u32 kfr_flow_hash(const struct kfr_conn *conn, u64 to)
+{
+	return jhash_2words(to, to >> 32, conn->salt);
+}
+
 static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
 				      const struct kfr_hdr *hdr)
 {
 	struct kfr_flow *flow;
 
 	lockdep_assert_held(&conn->lock);
-	hash_for_each_possible(conn->flows, flow, link, kfr_flow_to(hdr))
+	hash_for_each_possible(conn->flows, flow, link,
+			       kfr_flow_hash(conn, kfr_flow_to(hdr)))
 		if (kfr_flow_is(flow, hdr))
 			return flow;
 	return NULL;
@@ -601,7 +609,7 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	INIT_LIST_HEAD(&flow->parked);
 	INIT_LIST_HEAD(&flow->again);
 	INIT_LIST_HEAD(&flow->turn);
-	hash_add(conn->flows, &flow->link, flow->to);
+	hash_add(conn->flows, &flow->link, kfr_flow_hash(conn, flow->to));
 	if (++conn->nflows >= KFR_FLOWS)
 		kfr_conn_retire(conn);
 	return flow;
