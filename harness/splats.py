@@ -60,6 +60,10 @@ _OWN_LIMIT = "mem_cgroup_out_of_memory+"
 _LATCH = "data-race in ktime_get_mono_fast_ns / timekeeping_update"
 """The tracing clock is a latch, which KCSAN knows since 5c1806c41ce0 (6.13)."""
 
+_RACE_END = "Reported by Kernel Concurrency Sanitizer on:"
+_IN_MODULE = re.compile(r"\+0x[0-9a-f]+/0x[0-9a-f]+ \[\w+\]$", re.M)
+"""A line of a stack whose function is a module's."""
+
 _RULE = re.compile(r"={20,}$")
 """KCSAN's line before and after its reports, which have no "Call Trace:"."""
 _TRACE = re.compile(r"(Call Trace:|CPU: \d+ PID: \d+|Modules linked in:)")
@@ -102,12 +106,20 @@ def splats(text: str) -> list[Splat]:
             continue
         end = _report_end(lines, number)
         body = "\n".join(lines[_report_start(lines, number, past) : end])
-        # Older kernels do not annotate the latch for KCSAN; hitting a memory limit is no bug.
-        harmless = kind == "kcsan" and lines[number].strip().endswith(_LATCH)
-        if not harmless and not (kind == "call-trace" and _OWN_LIMIT in body):
+        if not _is_harmless(kind, body):
             found.append(Splat(kind, lines[number].strip(), number + 1, body))
         number = past = end
     return found
+
+
+def _is_harmless(kind: str, report: str) -> bool:
+    """Whether it is a cgroup at its limit, or a race without a module on either stack."""
+    if kind == "call-trace":
+        return _OWN_LIMIT in report
+    title, _, stacks = report.partition("\n")
+    return kind == "kcsan" and (
+        title.endswith(_LATCH) or (_RACE_END in stacks and not _IN_MODULE.search(stacks))
+    )
 
 
 def panic_title(text: str) -> str:

@@ -85,6 +85,13 @@ def test_clock_of_tracers_is_no_data_race() -> None:
     assert kinds(RACE.format(where="ktime_get_mono_fast_ns / timekeeping_update")) == []
 
 
+def test_race_without_a_module_is_the_kernels_own() -> None:
+    """It would fail a test that happened to run. One whose end was lost counts."""
+    report = RACE.format(where="first / second").replace("[kfabric]", "")
+    assert kinds(report) == []
+    assert kinds(report.partition("Reported by")[0]) == ["kcsan"]
+
+
 def test_each_warning_is_one_splat() -> None:
     """A report has up to three lines that look like the start of one."""
     assert kinds(recorded("warnings.log")) == ["warning", "warning", "refcount", "list", "panic"]
