@@ -20,6 +20,7 @@ ALONE = ("setup",)
 _VERBS = {
     "lock": "locks",
     "unlock": "unlocks",
+    "unlocked": "reaches memory: unlock of",
     "read": "reads",
     "write": "writes",
     "update": "updates",
@@ -35,7 +36,7 @@ _VERBS = {
     "start": "starts",
     "end": "ends",
 }
-_SILENT = ("start", "unlock")
+_SILENT = ("start",)
 """Steps that a reader expects."""
 _MOST = 1 << 20
 _HAS_VALUE = ("read", "write", "update", "drain")
@@ -92,6 +93,8 @@ def rows(steps: Sequence[Step], known: Mapping[int, tuple[Place, ...]]) -> list[
 def say(step: Step) -> str:
     """A step in words: ``locks queue->lock``, ``writes task->state = 1``."""
     verb = _VERBS.get(step.op, step.op)
+    if step.op == "trylock":
+        verb = "locks" if step.value == "1" else "finds locked:"
     value = _value(step.value) if step.op in _HAS_VALUE and step.object else ""
     chosen = step.value if step.op == "choice" else ""
     thing = "" if step.op == "sleep" else step.object

@@ -347,6 +347,22 @@ def test_steps_of_a_thread_in_one_function_are_one_row() -> None:
     ]
 
 
+def test_lock_is_shown_from_its_lock_to_its_unlock() -> None:
+    """So that a reader sees which thread holds it; a trylock shows whether it took the lock."""
+    steps = [
+        Step("reader", "lock", "queue", place=2),
+        Step("publisher", "trylock", "queue", "0", place=4),
+        Step("reader", "unlock", "queue", place=3),
+        Step("publisher", "trylock", "queue", "1", place=4),
+    ]
+    assert [str(row).partition("\n")[2] for row in table.rows(steps, PLACES)] == [
+        "120 locks queue",
+        "9 finds locked: queue",
+        "131 unlocks queue",
+        "9 locks queue",
+    ]
+
+
 def test_line_is_that_of_the_code_under_test() -> None:
     """Not that of the shim which it called; the caller counts then."""
     (row,) = table.rows([Step("reader", "read", "x", "0", place=1, stack=(2,))], PLACES)

@@ -312,6 +312,19 @@ def test_trace_names_threads_objects_and_places(basic: Checker) -> None:
     assert reads[0]["place"] in reads[0]["stack"]
 
 
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_unlock_is_traced_and_with_store_buffers_when_it_is_visible(
+    interpreter: Checker, memory: str
+) -> None:
+    """The next owner locks after that."""
+    arguments = ("program", "--memory", memory, "--mode", "bound", "--bound", "0")
+    steps = interpreter.explore(*arguments, program="L00K00|L00K00E00").lines
+    first = steps[0]["thread"]
+    held = [(step["thread"] == first, step["op"]) for step in steps if "lock" in step["op"]]
+    visible = [(True, "unlocked")] if memory in ("tso", "pso") else []
+    assert held[: 2 + len(visible)] == [(True, "lock"), (True, "unlock"), *visible]
+
+
 def test_update_is_traced_with_its_result(interpreter: Checker) -> None:
     """Also if a barrier is traced before the next point."""
     steps = interpreter.explore("program", "--memory", "weak", program="U01B00E01").lines

@@ -43,7 +43,7 @@ enum kind {
 	OP_START, OP_READ, OP_WRITE, OP_UPDATE, OP_FENCE, OP_LOCK, OP_TRYLOCK, OP_UNLOCK,
 	OP_SLEEP, OP_CHOICE, OP_HOOK, OP_DRAIN,
 	/* Only in the trace: no points. */
-	OP_WAKE, OP_ALLOC, OP_FREE, OP_EVENT, OP_END,
+	OP_WAKE, OP_ALLOC, OP_FREE, OP_EVENT, OP_END, OP_UNLOCKED,
 };
 
 /* How an operation meets others about the same object. */

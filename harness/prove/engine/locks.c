@@ -177,7 +177,10 @@ static bool unlock_later(struct object *o, void *lock, const void *place)
 	};
 
 	sync_carry(&s.sync, PV_RELEASE);
-	return buffer_store(&s);
+	if (!buffer_store(&s))
+		return false;
+	trace(OP_UNLOCK, lock, 0, place);
+	return true;
 }
 
 void pv_unlock(void *lock)

@@ -108,7 +108,7 @@ void drain(int process)
 	for (b->count--; head < &b->store[b->count]; head++)
 		head[0] = head[1];
 	refresh_lane(process);
-	trace_as(thread, s.unlock ? OP_UNLOCK : OP_DRAIN, s.address, s.value, s.place);
+	trace_as(thread, s.unlock ? OP_UNLOCKED : OP_DRAIN, s.address, s.value, s.place);
 }
 
 /* Joins the steps that drained the thread's stores up to one. */

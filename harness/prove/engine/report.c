@@ -44,7 +44,7 @@ static const char *const kind_names[] = {
 	[OP_TRYLOCK] = "trylock", [OP_UNLOCK] = "unlock", [OP_SLEEP] = "sleep",
 	[OP_CHOICE] = "choice", [OP_HOOK] = "hook", [OP_DRAIN] = "drain",
 	[OP_WAKE] = "wake", [OP_ALLOC] = "alloc", [OP_FREE] = "free",
-	[OP_EVENT] = "event", [OP_END] = "end",
+	[OP_EVENT] = "event", [OP_END] = "end", [OP_UNLOCKED] = "unlocked",
 };
 
 static const char *const mode_names[] = {
