@@ -201,7 +201,8 @@ def _print(plan: Plan, outcomes: Sequence[Outcome], commit: str, program: Path) 
         if command := show.again(outcome, plan.words):
             show.show(console, [f"again: {command}"])
         console.print()
-    show.show(console, [show.summary(outcomes), show.totals(outcomes)])
+    summary = show.summary(outcomes)
+    show.show(show.wide(console, summary), [summary, show.totals(outcomes)])
 
 
 def _export(runner: Runner, path: Path, checkout: Path, outcome: Outcome) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -24,7 +25,10 @@ from kfabric.terminal import tables
 SUMMARY = "summary.json"
 _COLUMNS = ("scenario", "rules", "mode", "memory", "executions", "seconds", "result")
 _NUMBERS = ("executions", "seconds")
+_WRAPPED = ("rules", "result")
 _WIDTH = 100
+_MOST = 10_000
+"""No table is wider."""
 _PLACELESS = ("asleep", "asleep-beside-ready", "deadlock", "leak", "steps")
 """Kinds of findings that are no fault of the last line that ran."""
 
@@ -33,6 +37,14 @@ def console(width: int = _WIDTH) -> Console:
     """Where tables go. A counterexample needs more columns than a pipe is taken to have."""
     plain = Console(highlight=False, soft_wrap=False)
     return plain if plain.is_terminal else Console(highlight=False, width=width)
+
+
+def wide(to: Console, table: Table) -> Console:
+    """A console for a summary, wide enough for its names. A pipe is as wide as the table."""
+    needs = Measurement.get(to, to.options.update(width=_MOST), table)
+    if not to.is_terminal:
+        return console(max(to.width, needs.maximum))
+    return to if needs.minimum <= to.width else Console(highlight=False, width=needs.minimum)
 
 
 def listing(scenarios: Sequence[Scenario]) -> None:
@@ -52,7 +64,8 @@ def summary(outcomes: Sequence[Outcome]) -> Table:
         collapse_padding=True,
     )
     for name in _COLUMNS:
-        made.add_column(name, justify="right" if name in _NUMBERS else "left")
+        justify: JustifyMethod = "right" if name in _NUMBERS else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=name not in _WRAPPED)
     for outcome in outcomes:
         job, result = outcome.job, outcome.result
         made.add_row(

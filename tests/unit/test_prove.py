@@ -11,11 +11,12 @@ from typing import Any
 
 import fake_prove as fake
 import pytest
+from rich.console import Console
 
 from kfabric import cli
 from kfabric.docs.results import Measurement
 from kfabric.errors import ExitStatus
-from kfabric.prove import build, coverage, judge, places, proofs, run, session, table
+from kfabric.prove import build, coverage, judge, places, proofs, run, session, show, table
 from kfabric.prove.output import OutputError, Record, Scenario, Step, read
 from kfabric.prove.places import Place
 from kfabric.prove.run import Job, Mode
@@ -104,6 +105,21 @@ def test_finding_is_a_status_a_table_and_a_command_that_plays_it_again(
     assert "locks queue, sleeps" in out and "writes nready = 1" in out and "cq" not in out
     assert "again: kfabric prove one --memory sc --replay 0x3,1x2" in out
     assert "FOUND: asleep" in out
+
+
+@pytest.mark.parametrize("width", [40, 100])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_summary_cuts_no_name(width: int, terminal: bool) -> None:
+    """On a terminal that is too narrow the rules are wrapped; a pipe gets one line for each row."""
+    name, rules = "channel-close-beside-two-readers", tuple(f"W{n}" for n in range(20))
+    job = Job(Scenario(name, rules=rules))
+    table = show.summary([run.Outcome(job, run.Result(12_345_678, complete=True))])
+    console = show.wide(Console(width=width, force_terminal=terminal), table)
+    with console.capture() as captured:
+        console.print(table)
+    row = next(line for line in captured.get().splitlines() if name in line)
+    assert "12,345,678" in row and "proved" in row
+    assert terminal or " ".join(rules) in row
 
 
 def test_finding_comes_before_an_unfinished_exploration(
