@@ -32,6 +32,7 @@ def main(argv: Sequence[str]) -> int:
     """Explore the scenarios; the exit status says what was found."""
     args = _parse(argv)
     sources = _sources(args)
+    session.check_names(sources, args.names)
     if args.list:
         scenarios = session.chosen(session.listing(sources), args.names)
         if args.json:
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="kfabric prove", description=__doc__)
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="scenarios; default: all")
+    add("names", nargs="*", metavar="NAME", help="scenarios, or patterns: 'poll-*'; default: all")
     add("--list", action="store_true", help="print the scenarios, explore nothing")
     add(
         "--mode",

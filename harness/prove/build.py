@@ -87,6 +87,11 @@ _MISSING = (
     (re.compile(r"(\S+?):\d+:\d+: error: unknown type name '(\w+)'"), "uses {}"),
     (re.compile(r"(\S+?):\d+:\d+: error: '(\w+)' undeclared"), "uses {}"),
 )
+_SCENARIO = re.compile(r"^PROVE_SCENARIO\((\w+)\s*,", re.MULTILINE)
+# A scenario that a macro or a file of another folder may define.
+_ELSEWHERE = re.compile(
+    r'[^\n]PROVE_SCENARIO|PROVE_SCENARIO(?!\(\w+\s*,)|^\s*#\s*include\s+"[^"]*/', re.MULTILINE
+)
 _FIRST_ERROR = re.compile(r"^.*(error: |undefined reference|multiple definition).*$", re.MULTILINE)
 
 
@@ -133,6 +138,21 @@ def of_kfabric(checkout: Path) -> Sources:
     tested = [path for path in (checkout / CORE).glob("*.c") if path.name not in replaced]
     scenarios = (checkout / SCENARIOS).glob("*.c")
     return Sources(tuple(sorted(tested)), tuple(sorted(scenarios)), True, checkout)
+
+
+def declared(sources: Sources) -> list[str] | None:
+    """The names of the scenarios, read from the files without compiling them.
+
+    Those of neighbouring files are among them. None: a file may define scenarios in another way,
+    so that only the program knows their names.
+    """
+    folders = {path.parent for path in sources.scenarios}
+    near = {path for folder in folders for like in ("*.c", "*.h") for path in folder.glob(like)}
+    texts = [path.read_text(errors="replace") for path in {*near, *sources.scenarios}]
+    if any(_ELSEWHERE.search(text) for text in texts):
+        return None
+    names = [name for text in texts for name in _SCENARIO.findall(text)]
+    return [name.replace("_", "-") for name in names]
 
 
 def ensure(sources: Sources) -> Path:

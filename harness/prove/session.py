@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kfabric.docs.results import Measurement
-from kfabric.errors import ExitStatus, UsageError, near
+from kfabric.errors import ExitStatus, UsageError, counted, near
 from kfabric.prove import build, coverage, export, judge, proofs, run, show
 from kfabric.prove.build import Sources
 from kfabric.prove.output import Scenario
@@ -36,7 +37,7 @@ class Plan:
 
     Args:
         sources: what is compiled.
-        names: the scenarios; empty: all.
+        names: the scenarios, also as shell patterns; empty: all.
         mode: how executions are chosen; None: as each scenario says.
         bound: preemptions of one execution; None: as each scenario says.
         memories: the memory models, each explored by itself.
@@ -107,7 +108,7 @@ def play(plan: Plan, output: Path, measured: Measurement | None = None) -> int:
     outcomes: list[Outcome] = []
     with Runner(program) as runner:
         known = _by_name(runner.scenarios())
-        jobs = plan.jobs(chosen(known, plan.names))
+        jobs = plan.jobs(_chosen_one(plan, chosen(known, plan.names)))
         try:
             _explore(runner, jobs, outcomes)
         finally:
@@ -143,12 +144,38 @@ def _by_name(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def chosen(known: Sequence[Scenario], names: Sequence[str]) -> list[Scenario]:
-    """The scenarios of these names, or all. Raises UnknownScenario."""
+    """The scenarios of these names and shell patterns, or all. Raises UnknownScenario."""
     by_name = {scenario.name: scenario for scenario in known}
+    return [by_name[name] for name in matching(names, list(by_name))] or list(known)
+
+
+def _chosen_one(plan: Plan, scenarios: list[Scenario]) -> list[Scenario]:
+    """The scenarios. Raises UsageError if a pattern selects several and only one can be played."""
+    if len(scenarios) > 1 and (plan.replay or plan.export):
+        option = "--replay" if plan.replay else "--export"
+        raise UsageError(f"{option} needs one scenario, not {counted(len(scenarios), 'scenario')}")
+    return scenarios
+
+
+def matching(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The known names that names and shell patterns select. Raises UnknownScenario."""
+    found: dict[str, None] = {}
     for name in names:
-        if name not in by_name:
-            raise UnknownScenario(name, near(name, by_name, "see kfabric prove --list"))
-    return [by_name[name] for name in dict.fromkeys(names)] or list(known)
+        matches = [name] if name in known else fnmatch.filter(known, name)
+        if not matches:
+            raise UnknownScenario(name, near(name, known, "see kfabric prove --list"))
+        found |= dict.fromkeys(matches)
+    return list(found)
+
+
+def check_names(sources: Sources, names: Sequence[str]) -> None:
+    """Refuse unknown names before anything is compiled, if the files show all names.
+
+    Raises:
+        UnknownScenario: no scenario has the name, or matches the pattern.
+    """
+    if names and (known := build.declared(sources)) is not None:
+        matching(names, known)
 
 
 def status(outcomes: Sequence[Outcome], quick: bool) -> int:

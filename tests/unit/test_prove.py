@@ -35,6 +35,7 @@ def prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str
         listed = [fake.scenario(name, **more) for name in names]
         program = fake.program(tmp_path, listed, answers)
         monkeypatch.setattr(build, "ensure", lambda sources: program)
+        monkeypatch.setattr(build, "declared", lambda sources: None)
         monkeypatch.setattr(places, "find", lambda *_: {})
         output = ["--output", str(tmp_path / "out")]
         return lambda *words: cli.main(["prove", *words, *output])
@@ -250,6 +251,57 @@ def test_scenario_that_does_not_exist_gets_a_near_one(
     said = capsys.readouterr()
     assert said.err == ("kfabric: no such scenario: cq-one-raeder; did you mean cq-one-reader?\n")
     assert not said.out
+
+
+def test_pattern_selects_the_scenarios_that_match(
+    prove: Callable[[dict[str, Any]], Prove], tmp_path: Path
+) -> None:
+    """Beside names; each scenario is played once."""
+    names = ("cq-one", "poll-one", "poll-two", "wait-set")
+    play = prove({name: [fake.result()] for name in names})
+    assert play("poll-*", "poll-two", "cq-one") == ExitStatus.OK
+    rows = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert [row["scenario"] for row in rows] == ["cq-one", "poll-one", "poll-two"]
+
+
+@pytest.mark.parametrize("option", ["--replay=0x1", "--export=test_x.py"])
+def test_pattern_of_several_scenarios_is_refused_where_one_is_needed(
+    option: str, prove: Callable[[dict[str, Any]], Prove], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A schedule is that of one scenario."""
+    play = prove({"one": [fake.result()], "only": [fake.result()]})
+    assert play("on*", option) == ExitStatus.USAGE
+    assert f"{option[:8]} needs one scenario, not 2 scenarios" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("poll-tow", "did you mean poll-two?"), ("zzz-*", "see kfabric prove --list")],
+)
+def test_unknown_name_is_refused_before_anything_is_compiled(
+    name: str, hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line; a pattern without a match is as unknown."""
+    monkeypatch.setattr(build, "declared", lambda sources: ["poll-one", "poll-two"])
+    monkeypatch.setattr(build, "ensure", lambda sources: pytest.fail("it compiles"))
+    assert cli.main(["prove", name]) == ExitStatus.USAGE
+    assert capsys.readouterr().err == f"kfabric: no such scenario: {name}; {hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("PROVE_SCENARIO(poll_two,\n\t.says = 0);\nPROVE_SCENARIO(one, .says = 0);\n", True),
+        ("#define MINE(id) PROVE_SCENARIO(id, .says = 0)\nMINE(poll_two);\nMINE(one);\n", False),
+        ('#include "../others/all.c"\n', False),
+    ],
+    ids=["plain", "macro", "another folder"],
+)
+def test_names_are_read_from_files_that_can_be_read(text: str, names: bool, tmp_path: Path) -> None:
+    """Otherwise only the program knows them, and no name is refused too early."""
+    (tmp_path / "scenario.c").write_text(text)
+    sources = build.Sources((), (tmp_path / "scenario.c",), kfabric=False, base=tmp_path)
+    assert build.declared(sources) == (["poll-two", "one"] if names else None)
 
 
 @pytest.mark.parametrize(

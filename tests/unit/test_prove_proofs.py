@@ -136,6 +136,12 @@ def test_case_names_the_scenarios_that_play_it(
     assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == [one.name for one in playing]
 
 
+def test_names_are_known_before_the_scenarios_are_compiled(scenarios: list[Scenario]) -> None:
+    """So that a wrong name is refused at once."""
+    declared = build.declared(build.of_kfabric(ROOT))
+    assert declared and sorted(declared) == [one.name for one in scenarios]
+
+
 def test_page_lists_every_rule_of_two_threads(scenarios: list[Scenario]) -> None:
     """With its scenarios, or among those without one."""
     rules = (ROOT / proofs.DOCUMENT).read_text(encoding="utf-8").partition("## Rules\n")[2]

@@ -54,7 +54,8 @@ struct prove_scenario {
 
 /*
  * Defines a scenario.  The linker gathers pointers to all of them in one
- * section, from which the checker's main() lists them.
+ * section, from which the checker's main() lists them.  It stands at the start of a
+ * line, so that names are known before anything is compiled.
  */
 #define PROVE_SCENARIO(id, ...)						\
 	static const struct prove_scenario prove_scenario_##id = {	\
