@@ -49,6 +49,7 @@ class Step:
         op: what it does: ``lock``, ``read``, ``sleep`` …
         object: the thing that it does it to; empty if there is none.
         value: what was read, written, chosen; empty if there is none.
+        newest: the newest value, if an older one was read; else empty.
         place: the address after the call.
         stack: the addresses of the callers, innermost first.
     """
@@ -57,6 +58,7 @@ class Step:
     op: str
     object: str = ""
     value: str = ""
+    newest: str = ""
     place: int = 0
     stack: tuple[int, ...] = ()
 
@@ -187,6 +189,7 @@ def _step(line: Mapping[str, Any]) -> Step:
         op=line["op"],
         object=_text(line.get("object")),
         value=_text(line.get("value")),
+        newest=_text(line.get("newest")),
         place=_address(line.get("place")),
         stack=tuple(map(_address, line.get("stack") or ())),
     )

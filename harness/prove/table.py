@@ -96,6 +96,7 @@ def say(step: Step) -> str:
     if step.op == "trylock":
         verb = "locks" if step.value == "1" else "finds locked:"
     value = _value(step.value) if step.op in _HAS_VALUE and step.object else ""
+    value += f" (older store; now {_value(step.newest)})" if step.newest else ""
     chosen = step.value if step.op == "choice" else ""
     thing = "" if step.op == "sleep" else step.object
     return " ".join(filter(None, (verb, thing, value, chosen)))

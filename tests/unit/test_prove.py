@@ -437,6 +437,15 @@ def test_line_is_that_of_the_code_under_test() -> None:
     assert str(row) == "kfi_waitq_sleep() waitq.c\n120 reads x = 0"
 
 
+def test_read_of_an_older_store_says_what_the_newest_is() -> None:
+    """Under weak; another address is shown as one."""
+    steps = [Step("a", "read", "x", "0", "1"), Step("a", "read", "y", "0", str(1 << 40))]
+    assert [table.say(step) for step in steps] == [
+        "reads x = 0 (older store; now = 1)",
+        "reads y = 0 (older store; now ≠ 0)",
+    ]
+
+
 def test_columns_are_the_threads_in_their_order() -> None:
     """Those of the scenario that run, then timers and work items."""
     rows = [table.Row(name) for name in ("timer", "publisher", "reader")]

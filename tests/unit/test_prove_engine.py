@@ -325,6 +325,21 @@ def test_unlock_is_traced_and_with_store_buffers_when_it_is_visible(
     assert held[: 2 + len(visible)] == [(True, "lock"), (True, "unlock"), *visible]
 
 
+def test_read_of_an_older_store_is_traced_with_the_newest(basic: Checker) -> None:
+    """Under weak only: elsewhere a load returns the newest store that it can see."""
+    reads = {
+        memory: [
+            (step["object"], step["value"], step.get("newest"))
+            for step in basic.explore("message", "--memory", memory).lines
+            if step["op"] == "read"
+        ]
+        for memory in ("pso", "weak")
+    }
+    assert [newest for _, _, newest in reads["pso"]] == [None, None]
+    assert reads["weak"][0][1:] == (1, None)
+    assert reads["weak"][1][1:] == (0, 1)
+
+
 def test_update_is_traced_with_its_result(interpreter: Checker) -> None:
     """Also if a barrier is traced before the next point."""
     steps = interpreter.explore("program", "--memory", "weak", program="U01B00E01").lines

@@ -59,6 +59,8 @@ pv_u64 pv_load(const volatile void *p, int size, enum pv_order order)
 		sync_load(&op.object->sync, order);
 	}
 	trace(OP_READ, op.address, value, PLACE);
+	if (weak() && engine.step[engine.depth - 1].choice)
+		trace_older(value_at(p, size));
 	return value;
 }
 

@@ -378,6 +378,7 @@ void trace_as(int thread, enum kind kind, const void *object, uint64_t value,
 	      const void *place);
 void trace(enum kind kind, const void *object, uint64_t value, const void *place);
 void trace_update(uint64_t value);
+void trace_older(uint64_t newest);
 void trace_event(const struct pv_event_type *type, const void *fields);
 void name_object(const void *object, char *out, size_t size);
 

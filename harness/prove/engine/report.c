@@ -65,6 +65,8 @@ struct row {
 	const void *object;
 	const char *text;
 	uint64_t value;
+	bool older;			/* a read of a store that is not the newest */
+	uint64_t newest;
 	const void *place;
 	int frames;
 	const void *stack[MAX_FRAMES];
@@ -244,6 +246,8 @@ static void print_row(void)
 		name_object(row.object, name, sizeof(name));
 	print_member("object", row.text ? row.text : row.object ? name : NULL);
 	printf("\"value\":%llu,", (pv_u64)row.value);
+	if (row.older)
+		printf("\"newest\":%llu,", (pv_u64)row.newest);
 	print_place("place", row.place);
 	print_stack(row.stack, row.frames);
 	printf("}\n");
@@ -261,6 +265,7 @@ void trace_as(int thread, enum kind kind, const void *object, uint64_t value, co
 	row.object = kind == OP_HOOK ? NULL : object;
 	row.text = kind == OP_HOOK ? object : NULL;
 	row.value = value;
+	row.older = false;
 	row.place = place;
 	row.frames = thread == world.running ? walk_stack(row.stack) : 0;
 }
@@ -276,6 +281,13 @@ void trace_update(uint64_t value)
 {
 	if (row.pending && row.kind == OP_UPDATE)
 		row.value = value;
+}
+
+/* The last row was a read, under weak, of a store that is not the newest. */
+void trace_older(uint64_t newest)
+{
+	row.older = true;
+	row.newest = newest;
 }
 
 static void print_number(const struct pv_field *f, const void *at)
