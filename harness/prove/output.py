@@ -41,6 +41,23 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """Where a step's object lies, if the program has no name of its own for it.
+
+    Args:
+        address: the object's.
+        start: of the allocation that it is in, or the end of its frame on a stack; 0: neither.
+        place: in the function that allocated it, or whose frame it is.
+        size: of the allocation; 0: a frame.
+    """
+
+    address: int
+    start: int = 0
+    place: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a counterexample.
 
@@ -52,6 +69,7 @@ class Step:
         newest: the newest value, if an older one was read; else empty.
         place: the address after the call.
         stack: the addresses of the callers, innermost first.
+        memory: where the object lies; None: it has a name, or there is none.
     """
 
     thread: str
@@ -61,6 +79,7 @@ class Step:
     newest: str = ""
     place: int = 0
     stack: tuple[int, ...] = ()
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +211,13 @@ def _step(line: Mapping[str, Any]) -> Step:
         newest=_text(line.get("newest")),
         place=_address(line.get("place")),
         stack=tuple(map(_address, line.get("stack") or ())),
+        memory=_memory(line["memory"]) if line.get("memory") else None,
     )
+
+
+def _memory(found: Mapping[str, Any]) -> Memory:
+    address, start, place = (_address(found.get(name)) for name in ("address", "start", "place"))
+    return Memory(address, start, place, int(found.get("size") or 0))
 
 
 def _record(line: Mapping[str, Any]) -> Record:

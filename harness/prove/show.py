@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kfabric.errors import counted
-from kfabric.prove import places, table
+from kfabric.prove import names, places, table
 from kfabric.prove.output import Finding, Output, Scenario
 from kfabric.prove.run import Job, Mode, Outcome
 from kfabric.terminal import tables
@@ -114,7 +114,7 @@ def counterexample(outcome: Outcome, program: Path) -> list[str | Table]:
     head = f"{outcome.job.scenario.name}: {told.kind.upper()}: {told.text}{_where(told, known)}"
     if not shown.steps:
         return [head]
-    rows = table.rows(shown.steps, known)
+    rows = table.rows(names.named(shown.steps, program, known), known)
     return [head, f"{_title(by)}:", table.table(rows, outcome.job.scenario.threads)]
 
 
@@ -128,7 +128,8 @@ def _title(job: Job) -> str:
 def _places(
     shown: Output, finding: Finding, program: Path
 ) -> Mapping[int, tuple[places.Place, ...]]:
-    addresses = (a for step in shown.steps for a in (step.place, *step.stack))
+    addresses = [a for step in shown.steps for a in (step.place, *step.stack)]
+    addresses += [step.memory.place for step in shown.steps if step.memory]
     return places.find(program, (*addresses, *finding.places))
 
 

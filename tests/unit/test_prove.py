@@ -16,7 +16,8 @@ from rich.console import Console
 from kfabric import cli
 from kfabric.docs.results import Measurement
 from kfabric.errors import ExitStatus
-from kfabric.prove import build, coverage, judge, places, proofs, run, session, show, table
+from kfabric.prove import build, coverage, judge, names, places, proofs, run, session, show, table
+from kfabric.prove.debug_info import DebugInfo, parse
 from kfabric.prove.output import OutputError, Record, Scenario, Step, read
 from kfabric.prove.places import Place
 from kfabric.prove.run import Job, Mode
@@ -50,6 +51,16 @@ FOUND = [
     fake.step("publisher", "write", "nready", "1"),
     fake.finding(),
 ]
+
+
+VARIABLE = """\
+ <1><10>: Abbrev Number: 2 (DW_TAG_base_type)
+    <11>   DW_AT_byte_size   : 4
+ <1><20>: Abbrev Number: 3 (DW_TAG_variable)
+    <21>   DW_AT_name        : total
+    <22>   DW_AT_type        : <0x10>
+    <23>   DW_AT_location    : 9 byte block: 3 0 10 0 0 0 0 0 0 \t(DW_OP_addr: 1000)
+"""
 
 
 # --- Results ---------------------------------------------------------------------------------
@@ -106,6 +117,26 @@ def test_finding_is_a_status_a_table_and_a_command_that_plays_it_again(
     assert "locks queue, sleeps" in out and "writes nready = 1" in out and "cq" not in out
     assert "again: kfabric prove one --memory sc --replay 0x3,1x2" in out
     assert "FOUND: asleep" in out
+
+
+def test_table_has_the_names_of_the_debug_information_only_if_there_is_a_finding(
+    prove: Callable[[dict[str, Any]], Prove],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is read for tables, not for proofs."""
+    read: list[Path] = []
+
+    def noted(program: Path) -> DebugInfo:
+        read.append(program)
+        return DebugInfo(parse(VARIABLE.splitlines()))
+
+    monkeypatch.setattr(names, "_read", noted)
+    memory = {"address": "0x1000", "start": None, "place": None, "size": 0}
+    found = [{**fake.step("reader", "read", "raw", "0"), "memory": memory}, fake.finding()]
+    assert prove({"one": [fake.result()]})("one") == ExitStatus.OK and not read
+    assert prove({"two": found})("two") == ExitStatus.FAULT_FOUND
+    assert "reads total = 0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [40, 100])

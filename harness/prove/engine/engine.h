@@ -145,9 +145,10 @@ unsigned int pv_thread_flags(int thread);
  * freed, and never used again in that execution.  Addresses depend only on what
  * the allocating thread allocated before.  pv_alloc() does not fail; the shim
  * asks pv_may_fail() first, where the kernel's function may: a choice that is
- * explored in scenarios with .fails, and false elsewhere and in setup.
+ * explored in scenarios with .fails, and false elsewhere and in setup.  The place is
+ * the address in the code under test that pv_alloc() allocates for.
  */
-void *pv_alloc(unsigned long size, _Bool zeroed);
+void *pv_alloc(unsigned long size, _Bool zeroed, const void *place);
 void pv_free(void *p);
 unsigned long pv_size(const void *p);	/* as allocated */
 _Bool pv_may_fail(const char *what);

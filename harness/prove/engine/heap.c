@@ -22,9 +22,9 @@
 #define POISON		0x6b			/* what freed memory holds */
 
 struct block {
-	uint64_t size;
+	uint32_t size;
 	uint32_t live;
-	uint32_t thread;
+	const void *place;		/* of the allocation */
 };
 
 _Static_assert(sizeof(struct block) == GRAIN, "the header keeps the alignment");
@@ -80,7 +80,7 @@ void heap_restore(size_t kept)
 	memcpy(map_of(region(ALONE_REGION)), saved_map, kept / GRAIN);
 }
 
-void *pv_alloc(unsigned long size, _Bool zeroed)
+void *pv_alloc(unsigned long size, _Bool zeroed, const void *place)
 {
 	int index = world.running < 0 ? ALONE_REGION : world.running;
 	unsigned long room = (size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;
@@ -90,13 +90,13 @@ void *pv_alloc(unsigned long size, _Bool zeroed)
 	if (world.heap_used[index] + room + GRAIN > HEAP_REGION)
 		pv_fail(PV_LIMIT, "%s allocates more than %lu bytes", self()->name, HEAP_REGION);
 	world.heap_used[index] += room;
-	*b = (struct block){ .size = size, .live = 1, .thread = index };
+	*b = (struct block){ .size = size, .live = 1, .place = place };
 	memset(p, zeroed ? 0 : UNUSED, size);
 	memset(map_of(p), GRAIN, size / GRAIN);
 	/* The last, partly used grain. */
 	if (size % GRAIN)
 		*map_of(p + size) = size % GRAIN;
-	trace(OP_ALLOC, p, size, PLACE);
+	trace(OP_ALLOC, p, size, place);
 	return p;
 }
 
@@ -197,6 +197,18 @@ void heap_leaks(void)
 			at += GRAIN + (b->size + GRAIN - 1) / GRAIN * GRAIN;
 		}
 	}
+}
+
+/* The block around p; NULL if there is none. */
+const void *heap_block(const void *p, unsigned long *size, const void **place)
+{
+	struct block *b = in_heap(p) ? block_around(p) : NULL;
+
+	if (!b)
+		return NULL;
+	*size = b->size;
+	*place = b->place;
+	return b + 1;
 }
 
 /* Names a place in the heap: the block's number in its region, and the offset. */

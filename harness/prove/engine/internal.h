@@ -356,6 +356,7 @@ void heap_restore(size_t kept);
 void heap_check(const volatile void *p, unsigned long size);
 void heap_leaks(void);
 bool heap_describe(const void *p, char *out, size_t size);
+const void *heap_block(const void *p, unsigned long *size, const void **place);
 
 /* locks.c */
 void locks_at_end(void);

@@ -9,6 +9,7 @@
 
 #include "internal.h"
 #include "layout.h"
+#include "switch.h"
 
 #define MAX_NAMES	256
 #define MAX_FRAMES	24
@@ -57,12 +58,20 @@ static const char *const memory_names[] = {
 	[MEMORY_WEAK] = "weak",
 };
 
+/* What an object is part of: an allocation, a frame of a stack, or neither. */
+struct part {
+	const void *start;		/* of the allocation; the end of the frame */
+	unsigned long size;		/* of the allocation; 0: a frame */
+	const void *place;		/* of the allocation; in the function of the frame */
+};
+
 struct row {
 	bool pending;
 	int n;
 	int thread;
 	enum kind kind;
 	const void *object;
+	struct part part;
 	const char *text;
 	uint64_t value;
 	bool older;			/* a read of a store that is not the newest */
@@ -80,6 +89,40 @@ static ENGINE_STATE struct {
 static ENGINE_STATE int nnames;
 static ENGINE_STATE const void *finding_stack[MAX_FRAMES];
 static ENGINE_STATE int finding_frames;
+
+/* The frame that an address in a thread's stack is in, by frame pointers. */
+static struct part find_frame(int thread, const void *p)
+{
+	void **frame = thread == world.running ? __builtin_frame_address(0) :
+		       pv_saved_frame(world.thread[thread].sp);
+	uintptr_t low, high;
+
+	thread_stack(thread, &low, &high);
+	while ((uintptr_t)frame >= low && (uintptr_t)frame < high - 16 && frame[1]) {
+		void **caller = frame[0];
+		void *end = pv_end_of_frame(caller);
+
+		if (caller <= frame || !end)
+			break;
+		if (p < end)
+			return (struct part){ .start = end, .place = frame[1] };
+		frame = caller;
+	}
+	return (struct part){ 0 };
+}
+
+static struct part find_part(const void *object)
+{
+	int owner = stack_owner((uintptr_t)object);
+	struct part part = { 0 };
+
+	part.start = heap_block(object, &part.size, &part.place);
+	if (part.start || owner < 0 || owner >= world.nthreads)
+		return part;
+	if (owner != world.running && stack_is_dead(owner, (uintptr_t)object))
+		return part;
+	return find_frame(owner, object);
+}
 
 /*
  * Return addresses, by frame pointers, as far as the running thread's stack goes.
@@ -229,6 +272,20 @@ void name_object(const void *object, char *out, size_t size)
 	snprintf(out, size, "%p", object);
 }
 
+/* Where a row's object lies, unless the object has a name. */
+static void print_memory(void)
+{
+	char name[128];
+
+	if (!row.object || name_given(row.object, name, sizeof(name)))
+		return;
+	printf("\"memory\":{");
+	print_place("address", row.object);
+	print_place("start", row.part.start);
+	print_place("place", row.part.place);
+	printf("\"size\":%lu},", row.part.size);
+}
+
 static void print_row(void)
 {
 	char name[128];
@@ -245,6 +302,7 @@ static void print_row(void)
 	if (row.object)
 		name_object(row.object, name, sizeof(name));
 	print_member("object", row.text ? row.text : row.object ? name : NULL);
+	print_memory();
 	printf("\"value\":%llu,", (pv_u64)row.value);
 	if (row.older)
 		printf("\"newest\":%llu,", (pv_u64)row.newest);
@@ -264,6 +322,7 @@ void trace_as(int thread, enum kind kind, const void *object, uint64_t value, co
 	row.kind = kind;
 	row.object = kind == OP_HOOK ? NULL : object;
 	row.text = kind == OP_HOOK ? object : NULL;
+	row.part = row.object ? find_part(row.object) : (struct part){ 0 };
 	row.value = value;
 	row.older = false;
 	row.place = place;

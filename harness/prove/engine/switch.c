@@ -8,6 +8,7 @@
 
 #define SAVED_WORDS	7	/* six registers and the return address */
 #define RETURN_WORD	6
+#define FRAME_WORD	5	/* rbp */
 
 __asm__(".text\n"
 	".globl pv_switch\n"
@@ -34,6 +35,7 @@ __asm__(".text\n"
 
 #define SAVED_WORDS	20	/* x19 to x30, d8 to d15 */
 #define RETURN_WORD	11	/* x30 */
+#define FRAME_WORD	10	/* x29 */
 
 __asm__(".text\n"
 	".globl pv_switch\n"
@@ -82,4 +84,19 @@ void *pv_new_context(char *top, void (*entry)(void))
 	memset(words, 0, top - (char *)words);
 	words[RETURN_WORD] = (void *)entry;
 	return words;
+}
+
+void **pv_saved_frame(void *sp)
+{
+	return ((void **)sp)[FRAME_WORD];
+}
+
+void *pv_end_of_frame(void **frame)
+{
+#ifdef __x86_64__
+	return frame + 2;
+#else
+	(void)frame;
+	return NULL;		/* the frame pointer is at the other end */
+#endif
 }

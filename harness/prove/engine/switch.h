@@ -12,4 +12,10 @@ void pv_switch(void **from, void *to);
 /* Prepares a stack that ends at top so that a first switch to it calls entry(). */
 void *pv_new_context(char *top, void (*entry)(void));
 
+/* The frame pointer of a context that was left: sp is its stack pointer. */
+void **pv_saved_frame(void *sp);
+
+/* The end of the frame with this frame pointer, as debug information means it, or NULL. */
+void *pv_end_of_frame(void **frame);
+
 #endif

@@ -13,33 +13,35 @@
 #undef memset
 #undef memcmp
 
-static void *allocate(size_t size, gfp_t flags, const char *what)
+#define CALLER	__builtin_return_address(0)
+
+static void *allocate(size_t size, gfp_t flags, const char *what, const void *caller)
 {
 	if (flags & __GFP_RECLAIM)
 		pv_might_sleep(what);
 	if (!(flags & __GFP_NOFAIL) && pv_may_fail(what))
 		return NULL;
-	return pv_alloc(size, flags & __GFP_ZERO);
+	return pv_alloc(size, flags & __GFP_ZERO, caller);
 }
 
 void *kmalloc(size_t size, gfp_t flags)
 {
-	return allocate(size, flags, "kmalloc()");
+	return allocate(size, flags, "kmalloc()", CALLER);
 }
 
 void *kzalloc(size_t size, gfp_t flags)
 {
-	return allocate(size, flags | __GFP_ZERO, "kzalloc()");
+	return allocate(size, flags | __GFP_ZERO, "kzalloc()", CALLER);
 }
 
 void *kcalloc(size_t n, size_t size, gfp_t flags)
 {
-	return allocate(size_mul(n, size), flags | __GFP_ZERO, "kcalloc()");
+	return allocate(size_mul(n, size), flags | __GFP_ZERO, "kcalloc()", CALLER);
 }
 
 void *kmemdup(const void *from, size_t size, gfp_t flags)
 {
-	void *to = allocate(size, flags, "kmemdup()");
+	void *to = allocate(size, flags, "kmemdup()", CALLER);
 
 	return to ? shim_memcpy(to, from, size) : NULL;
 }

@@ -446,7 +446,7 @@ PROVE_SCENARIO(trylock_sees_unlock, .threads = { { "a", store_locked }, { "b", r
 /* Memory. */
 static void allocate(void)
 {
-	heap = pv_alloc(16, 1);
+	heap = pv_alloc(16, 1, 0);
 }
 
 static void free_heap(void)
@@ -493,7 +493,7 @@ static void fail_twice(void)
 {
 	for (int i = 0; i < 2; i++)
 		if (!pv_may_fail("kmalloc"))
-			pv_free(pv_alloc(8, 0));
+			pv_free(pv_alloc(8, 0, 0));
 }
 
 PROVE_SCENARIO(failing, .threads = { { "a", fail_twice } }, .fails = 1);
