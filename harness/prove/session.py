@@ -218,15 +218,18 @@ def _outcomes(runner: Runner, jobs: Sequence[Job]) -> Iterator[Outcome]:
 
 
 def _print(plan: Plan, outcomes: Sequence[Outcome], commit: str, program: Path) -> None:
-    """Print the counterexamples, the summary and its totals; or all as JSON."""
+    """Print a counterexample of each cause, the summary and its totals; or all as JSON."""
     if plan.json:
         print(json.dumps([show.as_json(outcome, commit) for outcome in outcomes], indent=1))
         return
     console = show.console()
-    for outcome in filter(lambda one: one.found, outcomes):
+    for group in show.groups(outcomes, program):
+        outcome = group[0]
         show.show(console, show.counterexample(outcome, program))
         if command := show.again(outcome, plan.words):
             show.show(console, [f"again: {command}"])
+        if line := show.also(group):
+            show.show(console, [line])
         console.print()
     summary = show.summary(outcomes)
     show.show(show.wide(console, summary), [summary, show.totals(outcomes)])

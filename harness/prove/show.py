@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ _WRAPPED = ("rules", "result")
 _WIDTH = 100
 _MOST = 10_000
 """No table is wider."""
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _PLACELESS = ("asleep", "asleep-beside-ready", "deadlock", "leak", "steps")
 """Kinds of findings that are no fault of the last line that ran."""
 
@@ -106,16 +109,73 @@ def totals(outcomes: Sequence[Outcome]) -> str:
 
 def counterexample(outcome: Outcome, program: Path) -> list[str | Table]:
     """The parts that are printed of a finding: its text, the table."""
-    finding, shown, by = outcome.result.finding, outcome.shown, outcome.shown_by
-    if finding is None or shown is None or by is None:
+    shown, by = outcome.shown, outcome.shown_by
+    if not outcome.found or shown is None or by is None:
         return []
-    told = shown.result.finding or finding
+    told = _told(outcome)
     known = _places(shown, told, program)
     head = f"{outcome.job.scenario.name}: {told.kind.upper()}: {told.text}{_where(told, known)}"
     if not shown.steps:
         return [head]
     rows = table.rows(names.named(shown.steps, program, known), known)
     return [head, f"{_title(by)}:", table.table(rows, outcome.job.scenario.threads)]
+
+
+def groups(outcomes: Sequence[Outcome], program: Path) -> list[list[Outcome]]:
+    """The outcomes with findings, those with the same cause together; the shortest one first."""
+    found = [outcome for outcome in outcomes if outcome.found]
+    known = places.find(program, (address for one in found for address in _at_fault(one)))
+    by_cause: dict[Hashable, list[Outcome]] = {}
+    for outcome in found:
+        by_cause.setdefault(_cause(outcome, known), []).append(outcome)
+    return [sorted(group, key=_length) for group in by_cause.values()]
+
+
+def also(group: Sequence[Outcome]) -> str:
+    """One line: the other runs with the cause of the first one; empty if there are none."""
+    memories: dict[str, list[str]] = {}
+    for outcome in group[1:]:
+        memories.setdefault(outcome.job.scenario.name, []).append(outcome.job.memory)
+    several = len({outcome.job.memory for outcome in group}) > 1
+    runs = [f"{name} ({', '.join(of)})" if several else name for name, of in memories.items()]
+    return f"the same in {counted(len(group) - 1, 'other run')}: {', '.join(runs)}" if runs else ""
+
+
+def _length(outcome: Outcome) -> int:
+    """Of its table; one without steps is the last."""
+    return len(outcome.shown.steps) if outcome.shown and outcome.shown.steps else sys.maxsize
+
+
+def _at_fault(outcome: Outcome) -> list[int]:
+    """The addresses of the accesses at fault, or else of the last step of the thread."""
+    finding, shown = _told(outcome), outcome.shown
+    if finding.places and finding.kind not in _PLACELESS:
+        return list(finding.places)
+    steps = shown.steps if shown else ()
+    own = [step for step in steps if step.thread == finding.thread and step.place] or steps
+    return [own[-1].place, *own[-1].stack] if own else []
+
+
+def _cause(outcome: Outcome, known: Mapping[int, tuple[places.Place, ...]]) -> Hashable:
+    """What outcomes with the same cause have in common."""
+    finding = _told(outcome)
+    text = finding.text
+    for thread in sorted({finding.thread, *outcome.job.scenario.threads} - {""}, key=len)[::-1]:
+        text = re.sub(rf"\b{re.escape(thread)}\b", "", text)
+    at_fault = _at_fault(outcome)
+    if finding.kind in _PLACELESS or not finding.places:
+        lines = [places.under_test(at_fault, known)]
+    else:
+        lines = [places.under_test([address], known) for address in at_fault]
+    return finding.kind, _NUMBER.sub("", text), tuple(lines)
+
+
+def _told(outcome: Outcome) -> Finding:
+    """The finding that the table shows."""
+    told = outcome.shown.result.finding if outcome.shown else None
+    told = told or outcome.result.finding
+    assert told
+    return told
 
 
 def _title(job: Job) -> str:

@@ -18,7 +18,7 @@ from kfabric.docs.results import Measurement
 from kfabric.errors import ExitStatus
 from kfabric.prove import build, coverage, judge, names, places, proofs, run, session, show, table
 from kfabric.prove.debug_info import DebugInfo, parse
-from kfabric.prove.output import OutputError, Record, Scenario, Step, read
+from kfabric.prove.output import Finding, OutputError, Record, Scenario, Step, read
 from kfabric.prove.places import Place
 from kfabric.prove.run import Job, Mode
 
@@ -61,6 +61,14 @@ VARIABLE = """\
     <22>   DW_AT_type        : <0x10>
     <23>   DW_AT_location    : 9 byte block: 3 0 10 0 0 0 0 0 0 \t(DW_OP_addr: 1000)
 """
+
+
+PLACES = {
+    1: (Place("READ_ONCE", str(build.SHIM / "include/linux/compiler.h"), 3),),
+    2: (Place("kfi_waitq_sleep", "/x/kmod/core/waitq.c", 120),),
+    3: (Place("kfi_waitq_sleep", "/x/kmod/core/waitq.c", 131),),
+    4: (Place("kfi_publish", "/x/kmod/core/publish.c", 9),),
+}
 
 
 # --- Results ---------------------------------------------------------------------------------
@@ -137,6 +145,42 @@ def test_table_has_the_names_of_the_debug_information_only_if_there_is_a_finding
     assert prove({"one": [fake.result()]})("one") == ExitStatus.OK and not read
     assert prove({"two": found})("two") == ExitStatus.FAULT_FOUND
     assert "reads total = 0" in capsys.readouterr().out
+
+
+def test_one_table_is_printed_for_each_cause(
+    prove: Callable[[dict[str, Any]], Prove],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """The shortest one; a line names the other runs, and each finding has its file."""
+    other = {"text": "late sleeps for ever", "thread": "late", "schedule": "1", "kind": "asleep"}
+    renamed = [fake.step("late", "sleep"), fake.result(complete=False, finding=other)]
+    leak = [fake.step("reader", "alloc", "cq"), fake.finding("leak")]
+    play = prove({"long": FOUND, "short": renamed, "other": leak})
+    assert play("--memory", "all") == ExitStatus.FAULT_FOUND
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line for line in lines if ": ASLEEP: " in line or ": LEAK: " in line]
+    assert heads == ["short: ASLEEP: late sleeps for ever", "other: LEAK: reader sleeps for ever"]
+    models = "sc, tso, pso, weak"
+    assert f"the same in 7 other runs: short (tso, pso, weak), long ({models})" in lines
+    assert len(list((tmp_path / "out").glob("*.txt"))) == 3 * len(session.MEMORIES)
+    play("short", "long")
+    assert "the same in 1 other run: long\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(PLACES[2], PLACES[3]), (PLACES[2], PLACES[4]), (PLACES[3], ())]
+)
+def test_findings_at_two_places_are_two_causes(
+    first: tuple[Place, ...], second: tuple[Place, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although their texts are the same."""
+    found = [Finding("race", "a and b touch x", places=(place,)) for place in (1, 2)]
+    outcomes = [run.Outcome(Job(Scenario("a")), run.Result(finding=one)) for one in found]
+    monkeypatch.setattr(places, "find", lambda *_: {1: first, 2: second})
+    assert show.groups(outcomes, Path()) == [[outcome] for outcome in outcomes]
+    monkeypatch.setattr(places, "find", lambda *_: {1: first, 2: first})
+    assert show.groups(outcomes, Path()) == [outcomes]
 
 
 @pytest.mark.parametrize("width", [40, 100])
@@ -421,14 +465,6 @@ def test_execution_that_is_cut_off_is_not_judged() -> None:
 
 
 # --- The table -------------------------------------------------------------------------------
-
-
-PLACES = {
-    1: (Place("READ_ONCE", str(build.SHIM / "include/linux/compiler.h"), 3),),
-    2: (Place("kfi_waitq_sleep", "/x/kmod/core/waitq.c", 120),),
-    3: (Place("kfi_waitq_sleep", "/x/kmod/core/waitq.c", 131),),
-    4: (Place("kfi_publish", "/x/kmod/core/publish.c", 9),),
-}
 
 
 def test_steps_of_a_thread_in_one_function_are_one_row() -> None:
