@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -369,6 +370,17 @@ def test_bad_command_line_is_one_line_and_status_2(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("prove: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_parts_of_a_schedule_in_the_document_are_parts(basic: Checker) -> None:
+    """The table of docs/prove.md has each form that the checker prints and reads."""
+    section = (ROOT / "docs/prove.md").read_text().split("### The schedule of `--replay`\n")[1]
+    parts = re.findall(r"^\| `([^`]+)`", section.partition("\n## ")[0], re.MULTILINE)
+    assert {re.sub(r"\d+", "N", part) for part in parts} == {"N", "NxN", "N=N", "u"}
+    for part in parts:
+        said = basic.run("two-writers", "--replay", part).stderr
+        assert "not a schedule" not in said, part
+    assert "not a schedule" in basic.run("two-writers", "--replay", "0,u").stderr
 
 
 def draw_section(dice: random.Random, checks: int) -> list[str]:
