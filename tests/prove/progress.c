@@ -108,12 +108,9 @@ static struct kfid_poll *pollset;
 
 static void setup_poll(void)
 {
-	struct kfi_cq_attr attr = { .size = 4, .wait_obj = KFI_WAIT_NONE };
-
 	open_domain();
 	domain->progress = make_reports;
-	prove_check(!kfi_core_cq_open(&domain->domain, &attr, &cq[0], NULL, NULL),
-		    "the CQ opens");
+	open_waitless_cq(0);
 	prove_check(!kfi_core_poll_open(&domain->domain, NULL, &pollset), "the set opens");
 	prove_check(!kfi_poll_add(pollset, &cq[0]->fid, 0), "the member is added");
 }
@@ -144,11 +141,8 @@ PROVE_SCENARIO(progress_poll, .rules = "P4 Q7", .tables = "16 9",
 /* A CQ without a wait object: its threads sleep in the channel. */
 static void setup_channel(void)
 {
-	struct kfi_cq_attr attr = { .size = 4, .wait_obj = KFI_WAIT_NONE };
-
 	setup_domain();
-	prove_check(!kfi_core_cq_open(&domain->domain, &attr, &cq[0], NULL, NULL),
-		    "the CQ opens");
+	open_waitless_cq(0);
 	open_channel();
 	prove_check(!kfi_cq_bind_channel(cq[0], channel), "the CQ is bound");
 	prove_check(!kfi_req_notify(cq[0], KFI_CQ_NEXT_COMP), "the request is made");

@@ -84,6 +84,14 @@ void open_threshold_cq(int i)
 	prove_check(!try_open_cq(i, 4, KFI_CQ_COND_THRESHOLD, NULL), "the CQ opens");
 }
 
+void open_waitless_cq(int i)
+{
+	struct kfi_cq_attr attr = { .size = 4, .wait_obj = KFI_WAIT_NONE };
+
+	prove_check(!kfi_core_cq_open(&domain->domain, &attr, &cq[i], NULL, &cq[i]),
+		    "the CQ opens");
+}
+
 void open_cntr(void)
 {
 	struct kfi_cntr_attr attr = {

@@ -68,6 +68,8 @@ void open_set(enum kfi_wait_obj wait_obj);
 void make_exclusive(void);
 void open_cq(int i);
 void open_threshold_cq(int i);
+/* Without a wait object: its threads poll, or sleep in its channel. */
+void open_waitless_cq(int i);
 void open_cntr(void);
 void open_eq(size_t size);
 void open_channel(void);
