@@ -107,6 +107,20 @@ PROVE_SCENARIO(channel_one, .rules = "E1 E2 W2", .tables = "17 1",
 	       .setup = setup_requested, .finish = finish_one_event,
 	       .threads = { { "getter", get_event }, { "provider", publish_two } });
 
+/* Then the number on the channel's queue is the only one that the completion gets. */
+static void setup_waitless(void)
+{
+	setup_channel();
+	open_waitless_cq(0);
+	prove_check(!kfi_cq_bind_channel(cq[0], channel), "the CQ is bound");
+	request_event(0, KFI_CQ_NEXT_COMP);
+}
+
+PROVE_SCENARIO(channel_waitless_cq, .rules = "E1 V1 W2", .tables = "17 1",
+	       .says = "a CQ without a wait object makes an event",
+	       .setup = setup_waitless, .finish = finish_one_event,
+	       .threads = { { "getter", get_event }, { "provider", publish_one } });
+
 /* The loop of the manual page: request first, then read until empty. */
 static void serve_two_entries(void)
 {
@@ -670,6 +684,26 @@ PROVE_SCENARIO(channel_loss_quiet, .rules = "O5 V7", .tables = "12 17",
 	       .says = "the device goes without a request: the getter returns all the same",
 	       .setup = setup_loss_of_two, .finish = finish_lost,
 	       .threads = { { "getter", get_until_lost }, { "device", lose_device } });
+
+/* What the driver notes before it reports the loss: -KFI_ENODEV makes it visible. */
+static bool unplugged;
+
+static void unplug(void)
+{
+	unplugged = true;
+	lose_device();
+}
+
+static void get_until_unplugged(void)
+{
+	prove_check(get_and_ack(FOREVER) == -KFI_ENODEV, "the loss ends the call");
+	prove_check(unplugged, "the getter sees what came before the loss");
+}
+
+PROVE_SCENARIO(channel_loss_is_seen, .rules = "O5 V1", .tables = "12 17",
+	       .says = "a getter that learns of the loss sees what came before it",
+	       .setup = setup_loss_of_two, .finish = close_all,
+	       .threads = { { "getter", get_until_unplugged }, { "device", unplug } });
 
 static void setup_bind_loss(void)
 {
