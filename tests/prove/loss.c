@@ -157,6 +157,17 @@ PROVE_SCENARIO(loss_set, .rules = "O5 V7 W1", .tables = "12",
 	       .setup = setup_set, .finish = finish_set,
 	       .threads = { { "waiter", wait_until_lost }, { "device", publish_and_lose } });
 
+/* One look, while the last entry is unread: the set is ready, or nothing has come yet. */
+static void look_at_set(void)
+{
+	prove_check(kfi_wait(set, 0) != -KFI_ENODEV, "the last entry comes before the loss");
+}
+
+PROVE_SCENARIO(loss_set_look, .rules = "O5 V1 W1", .tables = "12",
+	       .says = "a thread looks at a set once as the device goes",
+	       .setup = setup_set, .finish = close_all,
+	       .threads = { { "looker", look_at_set }, { "device", lose_device } });
+
 static void finish_set_two(void)
 {
 	prove_check(records[FIRST].ret == -KFI_ENODEV && records[SECOND].ret == -KFI_ENODEV,
