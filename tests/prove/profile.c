@@ -430,6 +430,33 @@ PROVE_SCENARIO(counts_of_ep, .rules = "F4 F3",
 	       .threads = { { "looker", look_at_ep }, { "provider 1", fail_operation },
 			    { "provider 2", fail_operation } });
 
+/* The publication on the CQ orders the counts of one operation before those of the next. */
+static void setup_bound_ep(void)
+{
+	setup_ep();
+	open_cq(0);
+	prove_check(!kfi_ep_base_bind(ep, &cq[0]->fid, KFI_RECV), "the CQ is bound");
+}
+
+static void fail_two_operations(void)
+{
+	fail_operation();
+	fail_operation();
+}
+
+static void look_at_one_instant(void)
+{
+	look_at_ep();
+	prove_check(sum.completions <= sum.errors + 1,
+		    "at most one failed operation is counted by half");
+}
+
+PROVE_SCENARIO(counts_of_one_instant, .rules = "F4 F3",
+	       .says = "an endpoint's counts are read while two operations fail in turn",
+	       .setup = setup_bound_ep, .finish = finish,
+	       .threads = { { "looker", look_at_one_instant },
+			    { "provider", fail_two_operations } });
+
 static void complete_and_close(void)
 {
 	complete_one(0);
