@@ -216,3 +216,28 @@ PROVE_SCENARIO(close_beside_endpoint, .rules = "O1 V8", .tables = "11",
 	       .setup = setup_ep, .finish = finish_bound,
 	       .threads = { { "closer", try_close },
 			    { "provider", complete_and_close_ep } });
+
+/* The last that a domain's close does with the fabric is to drop its reference. */
+static void close_domain(void)
+{
+	must_close(&domain->domain.fid);
+}
+
+static void try_to_close_fabric(void)
+{
+	mine()->ret = kfi_close(&fabric->fabric.fid);
+}
+
+static void finish_fabric(void)
+{
+	if (!records[SECOND].ret)
+		return;
+	prove_check(records[SECOND].ret == -KFI_EBUSY, "a fabric with a domain stays");
+	must_close(&fabric->fabric.fid);
+}
+
+PROVE_SCENARIO(close_fabric_beside_domain, .rules = "O1 V8", .tables = "11",
+	       .says = "a fabric is closed as its domain is closed",
+	       .setup = open_domain, .finish = finish_fabric,
+	       .threads = { { "domain", close_domain },
+			    { "fabric", try_to_close_fabric } });
