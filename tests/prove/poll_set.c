@@ -112,6 +112,35 @@ PROVE_SCENARIO(poll_two_pollers, .rules = "P1 P4", .tables = "9",
 	       .threads = { { "poller 1", poll_and_read }, { "poller 2", poll_once },
 			    { "publisher", publish_one } });
 
+/* What a provider does before it reports, such as the store into a buffer. */
+static bool transferred;
+
+static void transfer_and_publish(void)
+{
+	transferred = true;
+	publish(0, 1);
+}
+
+/* The entry has been read: the member is still on the ready list, and not ready. */
+static void setup_drained(void)
+{
+	setup();
+	complete_op(0, entry_number(REST, 1), 0);
+	prove_check(read_rest(0) == 1, "the member is drained");
+}
+
+static void poll_and_look(void)
+{
+	if (poll_now(0) == 1)
+		prove_check(transferred, "a report shows what came before the publication");
+}
+
+PROVE_SCENARIO(poll_is_visible, .rules = "P1 V1", .tables = "9",
+	       .says = "a poll finds a member ready that was on the list before",
+	       .setup = setup_drained, .finish = finish,
+	       .threads = { { "poller", poll_and_look },
+			    { "publisher", transfer_and_publish } });
+
 static void setup_cntr(void)
 {
 	open_domain();
@@ -130,6 +159,38 @@ static void count_two(void)
 	count_op(KFI_WHY_EVENT);
 	count_op(KFI_WHY_EVENT);
 }
+
+static void setup_changed(void)
+{
+	setup_cntr();
+	count_one();
+}
+
+static void transfer_and_count(void)
+{
+	transferred = true;
+	count_one();
+}
+
+static void poll_twice_and_look(void)
+{
+	if (poll_now(0) == 1 && poll_now(0) == 1)
+		prove_check(transferred, "a report shows what came before the change");
+}
+
+static void finish_changes(void)
+{
+	poll_now(0);
+	prove_check(!poll_now(0), "each change is reported once");
+	prove_check(!kfi_poll_del(pollset[0], &cntr->fid, 0), "the member is removed");
+	close_sets();
+}
+
+PROVE_SCENARIO(poll_cntr_is_visible, .rules = "P1 V1 V9", .tables = "9",
+	       .says = "a counter changes again as its first change is reported",
+	       .setup = setup_changed, .finish = finish_changes,
+	       .threads = { { "poller", poll_twice_and_look },
+			    { "provider", transfer_and_count } });
 
 static unsigned int reports, last_value;
 
