@@ -44,21 +44,6 @@ static void setup_requested(void)
 	request_event(0, KFI_CQ_NEXT_COMP);
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
-static void publish_two(void)
-{
-	publish(0, 2);
-}
-
-static void publish_second(void)
-{
-	publish(1, 1);
-}
-
 /* Gets one event and acknowledges it. Return: as kfi_get_cq_event(). */
 static int get_and_ack(int timeout)
 {
@@ -359,11 +344,6 @@ PROVE_SCENARIO(channel_deadline, .rules = "E2 W4 V4", .tables = "17 3",
 	       .threads = { { "getter in time", get_event_in_time },
 			    { "getter", get_event, PROVE_STAYS },
 			    { "provider", publish_one } });
-
-static void signal_first(void)
-{
-	prove_signal(FIRST);
-}
 
 static void finish_signal(void)
 {

@@ -7,17 +7,6 @@
 
 enum { FIRST, SECOND, THIRD };
 
-static void setup_cq(void)
-{
-	open_domain();
-	open_cq(0);
-}
-
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
 static void signal_cq(void)
 {
 	kfi_cq_signal(cq[0]);
@@ -39,7 +28,7 @@ static void read_while_bound(void)
 
 static void setup_bound(void)
 {
-	setup_cq();
+	setup_one_cq();
 	kfi_fid_get(&cq[0]->fid);
 }
 
@@ -94,18 +83,11 @@ static void finish_closed(void)
 
 PROVE_SCENARIO(close_beside_signal, .rules = "V8 O1 Q5", .tables = "11 8",
 	       .says = "a reader that kfi_cq_signal() ends closes the CQ at once",
-	       .setup = setup_cq, .finish = finish_closed,
+	       .setup = setup_one_cq, .finish = finish_closed,
 	       .threads = { { "reader", read_and_close, PROVE_STAYS },
 			    { "signaller", signal_cq } });
 
 /* The same on the queue of a wait set: the set and its member go at once. */
-static void setup_set(void)
-{
-	open_domain();
-	open_set(KFI_WAIT_UNSPEC);
-	open_cq(0);
-}
-
 static void wait_and_close(void)
 {
 	if (kfi_wait(set, FOREVER))
@@ -117,7 +99,7 @@ static void wait_and_close(void)
 
 PROVE_SCENARIO(close_set_beside_signal, .rules = "V8 O1 Q5", .tables = "11 8",
 	       .says = "a waiter that kfi_cq_signal() ends closes the member and the set",
-	       .setup = setup_set, .finish = finish_closed,
+	       .setup = setup_one_member, .finish = finish_closed,
 	       .threads = { { "waiter", wait_and_close, PROVE_STAYS },
 			    { "signaller", signal_cq } });
 
@@ -173,7 +155,7 @@ static void finish_set(void)
 
 PROVE_SCENARIO(close_set_refused_two, .rules = "O1 V8", .tables = "11",
 	       .says = "two waiters try to close the set that they wait in",
-	       .setup = setup_set, .finish = finish_set,
+	       .setup = setup_one_member, .finish = finish_set,
 	       .threads = { { "waiter 1", wait_and_try_to_close },
 			    { "waiter 2", wait_and_try_to_close },
 			    { "publisher", publish_one } });
@@ -181,7 +163,7 @@ PROVE_SCENARIO(close_set_refused_two, .rules = "O1 V8", .tables = "11",
 /* An endpoint keeps its CQ until its own close, which may be that of another thread. */
 static void setup_ep(void)
 {
-	setup_cq();
+	setup_one_cq();
 	open_ep();
 	prove_check(!kfi_ep_base_bind(ep, &cq[0]->fid, KFI_TRANSMIT | KFI_RECV),
 		    "the CQ is bound");

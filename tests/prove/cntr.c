@@ -282,11 +282,6 @@ PROVE_SCENARIO(cntr_deadline, .rules = "Q6 W4 V4", .tables = "3",
 	       .threads = { { "waiter", wait_for_two_in_time },
 			    { "provider", count_two } });
 
-static void signal_first(void)
-{
-	prove_signal(FIRST);
-}
-
 static void finish_signal(void)
 {
 	const ssize_t ret = records[FIRST].ret;

@@ -67,11 +67,6 @@ static void wait_for_entry(void)
 	mutex_unlock(pair.mutex);
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
 static void finish_entry(void)
 {
 	prove_check(records[FIRST].n == 1, "the waiter reads the entry");

@@ -10,8 +10,7 @@ enum { FIRST, SECOND, THIRD, FOURTH };	/* threads, in the order of their scenari
 
 static void setup(void)
 {
-	open_domain();
-	open_cq(0);
+	setup_one_cq();
 	prove_ready(cq_is_ready);
 }
 
@@ -21,24 +20,9 @@ static void setup_threshold(void)
 	open_threshold_cq(0);
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
-static void publish_two(void)
-{
-	publish(0, 2);
-}
-
 static void publish_three(void)
 {
 	publish(0, 3);
-}
-
-static void signal_first(void)
-{
-	prove_signal(FIRST);
 }
 
 static void stop_first(void)
@@ -51,26 +35,12 @@ static void signal_cq(void)
 	prove_check(!kfi_cq_signal(cq[0]), "kfi_cq_signal() succeeds");
 }
 
-/* The thread @publisher reported @n entries; @readers threads of one entry each got all. */
-static void finish_read_by(unsigned int readers, unsigned int publisher, unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < readers; i++)
-		prove_check(records[i].n == 1, "each reader gets one entry");
-	prove_check(!read_rest(0), "nothing is left");
-	check_entries(publisher, n);
-	close_all();
-}
-
 static void finish_one_by_one(void)
 {
-	finish_read_by(1, SECOND, 1);
-}
-
-static void finish_two_by_two(void)
-{
-	finish_read_by(2, THIRD, 2);
+	prove_check(records[FIRST].n == 1, "the reader gets the entry");
+	prove_check(!read_rest(0), "nothing is left");
+	check_entries(SECOND, 1);
+	close_all();
 }
 
 PROVE_SCENARIO(sread_one, .rules = "V1 V2 W2 Q1", .tables = "1",
@@ -86,7 +56,7 @@ PROVE_SCENARIO(sread_irq, .rules = "W10 W2", .tables = "1",
 
 PROVE_SCENARIO(sread_two, .rules = "Q3 V4 Q2", .tables = "4", .bound = 2,
 	       .says = "two readers, one publisher with two entries: one entry each",
-	       .setup = setup, .finish = finish_two_by_two,
+	       .setup = setup, .finish = finish_two_entries,
 	       .threads = { { "reader 1", read_one }, { "reader 2", read_one },
 			    { "publisher", publish_two } });
 
@@ -108,16 +78,6 @@ PROVE_SCENARIO(sread_one_for_two, .rules = "Q3 V5", .tables = "4",
 	       .threads = { { "reader 1", read_one, PROVE_STAYS },
 			    { "reader 2", read_one, PROVE_STAYS },
 			    { "publisher", publish_one } });
-
-static void finish_two_publishers(void)
-{
-	prove_check(records[FIRST].n == 1 && records[SECOND].n == 1,
-		    "each reader gets one entry");
-	prove_check(!read_rest(0), "nothing is left");
-	check_entries(THIRD, 1);
-	check_entries(FOURTH, 1);
-	close_all();
-}
 
 PROVE_SCENARIO(sread_two_by_two, .rules = "Q3 V4", .tables = "4", .bound = 2,
 	       .says = "two readers, two publishers with one entry each",
@@ -407,8 +367,7 @@ static bool signal_is_missed(void)
 
 static void setup_signal(void)
 {
-	open_domain();
-	open_cq(0);
+	setup_one_cq();
 	prove_ready(signal_is_missed);
 }
 
@@ -508,8 +467,7 @@ static bool too_few_ended(void)
 
 static void setup_signal_all(void)
 {
-	open_domain();
-	open_cq(0);
+	setup_one_cq();
 	prove_ready(too_few_ended);
 }
 
@@ -721,11 +679,6 @@ PROVE_SCENARIO(threshold_signal, .rules = "Q4 Q5", .tables = "4 8",
 	       .threads = { { "reader of 2", read_two, PROVE_STAYS },
 			    { "publisher", publish_one },
 			    { "signaller", signal_sleepers } });
-
-static void publish_error(void)
-{
-	complete_op(0, entry_number(prove_self(), 1), KFI_EIO);
-}
 
 static void publish_entry_and_error(void)
 {

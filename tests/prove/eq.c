@@ -90,11 +90,6 @@ static void peek_event(void)
 	mine()->done = true;
 }
 
-static void signal_first(void)
-{
-	prove_signal(FIRST);
-}
-
 static void read_rest_of_eq(void)
 {
 	while (read_eq() > 0)

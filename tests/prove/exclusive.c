@@ -27,29 +27,9 @@ static void setup_two(void)
 	open_cq(1);
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
-static void publish_two(void)
-{
-	publish(0, 2);
-}
-
 static void publish_three(void)
 {
 	publish(0, 3);
-}
-
-static void publish_second(void)
-{
-	publish(1, 1);
-}
-
-static void signal_first(void)
-{
-	prove_signal(FIRST);
 }
 
 static void wait_once(void)
@@ -70,32 +50,15 @@ PROVE_SCENARIO(exclusive_one, .rules = "W3 W2", .tables = "14 1",
 	       .setup = setup, .finish = finish_one,
 	       .threads = { { "waiter", wait_and_read }, { "publisher", publish_one } });
 
-static void finish_two(void)
-{
-	prove_check(records[FIRST].n == 1 && records[SECOND].n == 1,
-		    "each waiter reads one entry");
-	check_entries(THIRD, 2);
-	close_all();
-}
-
 PROVE_SCENARIO(exclusive_two, .rules = "W3 V4", .tables = "14", .bound = 2,
 	       .says = "two threads and two entries: each thread reads one",
-	       .setup = setup, .finish = finish_two,
+	       .setup = setup, .finish = finish_two_entries,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
 			    { "publisher", publish_two } });
 
-static void finish_two_by_two(void)
-{
-	prove_check(records[FIRST].n == 1 && records[SECOND].n == 1,
-		    "each waiter reads one entry");
-	check_entries(THIRD, 1);
-	check_entries(FOURTH, 1);
-	close_all();
-}
-
 PROVE_SCENARIO(exclusive_two_by_two, .rules = "W3 V4", .tables = "14", .bound = 2,
 	       .says = "two threads and two publishers",
-	       .setup = setup, .finish = finish_two_by_two,
+	       .setup = setup, .finish = finish_two_publishers,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
 			    { "publisher 1", publish_one },
 			    { "publisher 2", publish_one } });
@@ -248,18 +211,9 @@ PROVE_SCENARIO(exclusive_old_turn, .rules = "W3 V4", .tables = "14", .bound = 2,
 			    { "counter first", take_change },
 			    { "provider", publish_and_count } });
 
-static void finish_two_cqs_by_two(void)
-{
-	prove_check(records[FIRST].n == 1 && records[SECOND].n == 1,
-		    "each waiter reads one entry");
-	check_entries(THIRD, 1);
-	check_entries(FOURTH, 1);
-	close_all();
-}
-
 PROVE_SCENARIO(exclusive_two_cqs, .rules = "W3 V4", .tables = "14", .bound = 2,
 	       .says = "two threads, two CQs of the set with one entry each",
-	       .setup = setup_two, .finish = finish_two_cqs_by_two,
+	       .setup = setup_two, .finish = finish_two_publishers,
 	       .threads = { { "waiter 1", wait_and_read_two_cqs },
 			    { "waiter 2", wait_and_read_two_cqs },
 			    { "publisher 1", publish_one },
@@ -308,11 +262,6 @@ static void kill_and_publish(void)
 {
 	prove_kill(FIRST);
 	publish(0, 1);
-}
-
-static void publish_error(void)
-{
-	complete_op(0, entry_number(prove_self(), 1), KFI_EIO);
 }
 
 static void wait_for_error(void)
@@ -391,9 +340,7 @@ PROVE_SCENARIO(exclusive_loss, .rules = "W3 O5 V7", .tables = "14 12",
 /* The set is made exclusive while a thread may wait in it. */
 static void setup_ordinary(void)
 {
-	open_domain();
-	open_set(KFI_WAIT_UNSPEC);
-	open_cq(0);
+	setup_one_member();
 	prove_ready(slept_beside);
 }
 

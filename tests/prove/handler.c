@@ -47,16 +47,6 @@ static void setup(void)
 	prove_check(!try_open_cq(0, 4, KFI_CQ_COND_NONE, handle_cq), "the CQ opens");
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
-static void publish_two(void)
-{
-	publish(0, 2);
-}
-
 static void finish_first(void)
 {
 	await_handler(cq[0] ? kfi_cq_source(cq[0]) : kfi_eq_source(eq));

@@ -6,19 +6,6 @@
 
 enum { FIRST, SECOND, THIRD, FOURTH };
 
-static void setup_cq(void)
-{
-	open_domain();
-	open_cq(0);
-}
-
-static void setup_set(void)
-{
-	open_domain();
-	open_set(KFI_WAIT_UNSPEC);
-	open_cq(0);
-}
-
 /* A provider reports nothing after the loss. */
 static void publish_and_lose(void)
 {
@@ -58,7 +45,7 @@ static void finish_sread(void)
 
 PROVE_SCENARIO(loss_sread, .rules = "O5 V7 Q3", .tables = "12",
 	       .says = "the device goes after an entry, under a reader",
-	       .setup = setup_cq, .finish = finish_sread,
+	       .setup = setup_one_cq, .finish = finish_sread,
 	       .threads = { { "reader", sread_until_lost }, { "device", publish_and_lose } });
 
 static void sread_once(void)
@@ -79,7 +66,7 @@ static void finish_two(void)
 
 PROVE_SCENARIO(loss_sread_two, .rules = "O5 Q3", .tables = "12 4",
 	       .says = "the device goes under two readers: both return",
-	       .setup = setup_cq, .finish = finish_two,
+	       .setup = setup_one_cq, .finish = finish_two,
 	       .threads = { { "reader 1", sread_once }, { "reader 2", sread_once },
 			    { "device", lose_device } });
 
@@ -154,7 +141,7 @@ static void finish_set(void)
 
 PROVE_SCENARIO(loss_set, .rules = "O5 V7 W1", .tables = "12",
 	       .says = "the device goes under a thread that waits and drains",
-	       .setup = setup_set, .finish = finish_set,
+	       .setup = setup_one_member, .finish = finish_set,
 	       .threads = { { "waiter", wait_until_lost }, { "device", publish_and_lose } });
 
 /* One look, while the last entry is unread: the set is ready, or nothing has come yet. */
@@ -165,7 +152,7 @@ static void look_at_set(void)
 
 PROVE_SCENARIO(loss_set_look, .rules = "O5 V1 W1", .tables = "12",
 	       .says = "a thread looks at a set once as the device goes",
-	       .setup = setup_set, .finish = close_all,
+	       .setup = setup_one_member, .finish = close_all,
 	       .threads = { { "looker", look_at_set }, { "device", lose_device } });
 
 static void finish_set_two(void)
@@ -177,14 +164,14 @@ static void finish_set_two(void)
 
 PROVE_SCENARIO(loss_set_two, .rules = "O5 W3", .tables = "12", .bound = 2,
 	       .says = "the device goes under two threads that wait and drain",
-	       .setup = setup_set, .finish = finish_set_two,
+	       .setup = setup_one_member, .finish = finish_set_two,
 	       .threads = { { "waiter 1", wait_until_lost }, { "waiter 2", wait_until_lost },
 			    { "device", lose_device } });
 
 /* An EQ belongs to the fabric: the set lives on, and the drained thread sleeps. */
 static void setup_living(void)
 {
-	setup_set();
+	setup_one_member();
 	open_eq(1);
 }
 
@@ -293,17 +280,17 @@ static void close_first(void)
 
 PROVE_SCENARIO(loss_close, .rules = "O5 O1 V8", .tables = "12 11",
 	       .says = "a CQ is closed as the device goes",
-	       .setup = setup_cq, .finish = close_all,
+	       .setup = setup_one_cq, .finish = close_all,
 	       .threads = { { "closer", close_first }, { "device", lose_device } });
 
 PROVE_SCENARIO(loss_close_member, .rules = "O5 W7 V8", .tables = "12 11",
 	       .says = "a member of a wait set is closed as the device goes",
-	       .setup = setup_set, .finish = close_all,
+	       .setup = setup_one_member, .finish = close_all,
 	       .threads = { { "closer", close_first }, { "device", lose_device } });
 
 PROVE_SCENARIO(loss_twice, .rules = "O5", .tables = "12",
 	       .says = "the provider says twice that the device is gone",
-	       .setup = setup_cq, .finish = finish_two,
+	       .setup = setup_one_cq, .finish = finish_two,
 	       .threads = { { "reader 1", sread_once }, { "reader 2", sread_once },
 			    { "device", lose_device }, { "driver", lose_device } },
 	       .bound = 2);

@@ -60,11 +60,6 @@ static void add_member(void)
 	check_memory(kfi_poll_add(pollset, &cq[0]->fid, 0));
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
 static void finish_poll(void)
 {
 	void *context[1];

@@ -46,16 +46,6 @@ static void setup(void)
 	add_to(0, &cq[0]->fid);
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
-static void publish_two(void)
-{
-	publish(0, 2);
-}
-
 static void poll_once(void)
 {
 	mine()->ret = poll_now(0);

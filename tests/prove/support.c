@@ -121,6 +121,19 @@ void open_channel(void)
 		    "the channel opens");
 }
 
+void setup_one_cq(void)
+{
+	open_domain();
+	open_cq(0);
+}
+
+void setup_one_member(void)
+{
+	open_domain();
+	open_set(KFI_WAIT_UNSPEC);
+	open_cq(0);
+}
+
 static int close_ep(struct kfid *fid)
 {
 	struct kfi_ep_base *base = container_of(fid, struct kfi_ep_base, ep.fid);
@@ -216,6 +229,31 @@ void publish(int i, unsigned int n)
 
 	for (k = 1; k <= n; k++)
 		complete_op(i, entry_number(prove_self(), k), 0);
+}
+
+void publish_one(void)
+{
+	publish(0, 1);
+}
+
+void publish_two(void)
+{
+	publish(0, 2);
+}
+
+void publish_second(void)
+{
+	publish(1, 1);
+}
+
+void publish_error(void)
+{
+	complete_op(0, entry_number(prove_self(), 1), KFI_EIO);
+}
+
+void signal_first(void)
+{
+	prove_signal(0);
 }
 
 void count_op(enum kfi_why why)
@@ -373,6 +411,27 @@ void check_entries(unsigned int publisher, unsigned int n)
 	for (i = 0; i < RECORDS; i++)
 		prove_check(in_order(&records[i]), "entries come in order");
 	prove_check(rest_is_youngest(), "the oldest entries are read first");
+}
+
+static void check_two_readers(void)
+{
+	prove_check(records[0].n == 1 && records[1].n == 1, "each thread reads one entry");
+	prove_check(!read_rest(0), "nothing is left");
+}
+
+void finish_two_entries(void)
+{
+	check_two_readers();
+	check_entries(2, 2);
+	close_all();
+}
+
+void finish_two_publishers(void)
+{
+	check_two_readers();
+	check_entries(2, 1);
+	check_entries(3, 1);
+	close_all();
 }
 
 struct kfi_counts counts_of(struct kfi_waitq *q)

@@ -76,6 +76,10 @@ void open_channel(void);
 /* An endpoint without bindings. */
 void open_ep(void);
 
+/* The usual setups: a CQ; a wait set with one CQ. */
+void setup_one_cq(void);
+void setup_one_member(void);
+
 /* The same with a result: 0, or as kfi_cq_open(). */
 int try_open_cq(int i, size_t size, enum kfi_cq_wait_cond cond,
 		kfi_comp_handler handler);
@@ -97,6 +101,12 @@ void end_sleepers(struct kfi_waitq *q);
 unsigned long entry_number(unsigned int publisher, unsigned int i);
 void publish(int i, unsigned int n);
 
+/* The usual publishers: entries of the first CQ, one of the second CQ, an error. */
+void publish_one(void);
+void publish_two(void);
+void publish_second(void);
+void publish_error(void);
+
 /* A provider reports one completion, which failed with @err or did not (0). */
 void complete_op(int i, unsigned long number, int err);
 
@@ -115,6 +125,9 @@ ssize_t sread_cq(int i, size_t count, size_t threshold, int timeout);
 void read_one(void);
 void read_one_in_time(void);
 void wait_and_read(void);
+
+/* A signal for the first thread. */
+void signal_first(void);
 
 /*
  * Only timers move the clock. So in a scenario with one timer, a call that its deadline
@@ -140,6 +153,13 @@ unsigned int times_read(unsigned long number);
 
 /* The entries 1 to @n of a publisher were read once each, and in order. */
 void check_entries(unsigned int publisher, unsigned int n);
+
+/*
+ * finish() of two readers that get one entry each: both of the third thread, or one of
+ * the third and one of the fourth.
+ */
+void finish_two_entries(void);
+void finish_two_publishers(void);
 
 /* The counts of a queue: signals, wakes, overtaken, … */
 struct kfi_counts counts_of(struct kfi_waitq *q);

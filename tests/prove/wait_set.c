@@ -46,35 +46,15 @@ static void setup_two(void)
 	setup_members(2);
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
 static void note_and_publish(void)
 {
 	note_sleepers();
 	publish(0, 1);
 }
 
-static void publish_two(void)
-{
-	publish(0, 2);
-}
-
-static void publish_second(void)
-{
-	publish(1, 1);
-}
-
 static void poll_once(void)
 {
 	read_cq(0, 1);
-}
-
-static void signal_first(void)
-{
-	prove_signal(FIRST);
 }
 
 static void stop_first(void)
@@ -134,34 +114,15 @@ PROVE_SCENARIO(set_all_woken, .rules = "W3 W1", .tables = "1",
 	       .threads = { { "waiter 1", wait_once }, { "waiter 2", wait_once },
 			    { "publisher", publish_one } });
 
-static void finish_two_readers(void)
-{
-	prove_check(records[FIRST].n == 1 && records[SECOND].n == 1,
-		    "each waiter reads one entry");
-	prove_check(!read_rest(0), "nothing is left");
-	check_entries(THIRD, 2);
-	close_all();
-}
-
 PROVE_SCENARIO(set_two, .rules = "W2 W3 V5", .tables = "1 6", .bound = 2,
 	       .says = "two threads wait and read until each has one of two entries",
-	       .setup = setup, .finish = finish_two_readers,
+	       .setup = setup, .finish = finish_two_entries,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
 			    { "publisher", publish_two } });
 
-static void finish_two_by_two(void)
-{
-	prove_check(records[FIRST].n == 1 && records[SECOND].n == 1,
-		    "each waiter reads one entry");
-	prove_check(!read_rest(0), "nothing is left");
-	check_entries(THIRD, 1);
-	check_entries(FOURTH, 1);
-	close_all();
-}
-
 PROVE_SCENARIO(set_two_by_two, .rules = "W2 W3", .tables = "1 6", .bound = 2,
 	       .says = "two threads that wait and read, two publishers",
-	       .setup = setup, .finish = finish_two_by_two,
+	       .setup = setup, .finish = finish_two_publishers,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
 			    { "publisher 1", publish_one },
 			    { "publisher 2", publish_one } });
@@ -429,11 +390,6 @@ PROVE_SCENARIO(set_next_publication, .rules = "V5 W2", .tables = "7 1",
 	       .setup = setup, .finish = finish_overtaken,
 	       .threads = { { "reader", read_two_and_wait, PROVE_STAYS },
 			    { "poller", poll_once }, { "publisher", publish_one } });
-
-static void publish_error(void)
-{
-	complete_op(0, entry_number(prove_self(), 1), KFI_EIO);
-}
 
 static void finish_error(void)
 {

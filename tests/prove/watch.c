@@ -72,11 +72,6 @@ static void setup(void)
 	prove_ready(readable);
 }
 
-static void publish_one(void)
-{
-	publish(0, 1);
-}
-
 static void end(void)
 {
 	read_rest(0);
@@ -143,11 +138,6 @@ PROVE_SCENARIO(watch_set, .rules = "W8 T3", .tables = "15",
 static void read_once(void)
 {
 	read_cq(0, 1);
-}
-
-static void publish_two(void)
-{
-	publish(0, 2);
 }
 
 PROVE_SCENARIO(watch_beside_reader, .rules = "W8 V3", .tables = "15 6",
