@@ -18,6 +18,7 @@ static void setup_threshold(void)
 {
 	open_domain();
 	open_threshold_cq(0);
+	note_threshold(0, 3);
 }
 
 static void publish_three(void)
@@ -752,6 +753,7 @@ static void setup_small(void)
 {
 	open_domain();
 	prove_check(!try_open_cq(0, 1, KFI_CQ_COND_NONE, NULL), "the CQ opens");
+	note_threshold(0, 1);
 	prove_ready(cq_is_ready);
 }
 

@@ -74,6 +74,7 @@ static void setup_threshold(void)
 {
 	open_domain();
 	open_threshold_cq(0);
+	note_threshold(0, 3);
 }
 
 static void sread_three(void)
@@ -99,6 +100,7 @@ static void setup_full(void)
 {
 	open_domain();
 	prove_check(!try_open_cq(0, 1, KFI_CQ_COND_NONE, NULL), "the CQ opens");
+	note_threshold(0, 1);
 }
 
 static void sread_until_end(void)

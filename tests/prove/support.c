@@ -121,10 +121,19 @@ void open_channel(void)
 		    "the channel opens");
 }
 
+void note_threshold(int i, size_t threshold)
+{
+	struct kfi_cq_entry entry;
+
+	prove_check(kfi_cq_sread(cq[i], &entry, 1, (void *)threshold, 0) < 0,
+		    "the CQ is empty");
+}
+
 void setup_one_cq(void)
 {
 	open_domain();
 	open_cq(0);
+	note_threshold(0, 1);
 }
 
 void setup_one_member(void)

@@ -76,7 +76,14 @@ void open_channel(void);
 /* An endpoint without bindings. */
 void open_ep(void);
 
-/* The usual setups: a CQ; a wait set with one CQ. */
+/*
+ * A blocking read notes its threshold under the CQ's lock if it is the largest so far,
+ * for providers that wait for room. Where none does, a threshold that was noted before
+ * saves the order in which readers would do so, and most executions with it.
+ */
+void note_threshold(int i, size_t threshold);
+
+/* The usual setups: a CQ whose readers need one entry; a wait set with one CQ. */
 void setup_one_cq(void);
 void setup_one_member(void);
 
