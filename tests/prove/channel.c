@@ -665,15 +665,7 @@ PROVE_SCENARIO(channel_loss_quiet, .rules = "O5 V7", .tables = "12 17",
 	       .setup = setup_loss_of_two, .finish = finish_lost,
 	       .threads = { { "getter", get_until_lost }, { "device", lose_device } });
 
-/* What the driver notes before it reports the loss: -KFI_ENODEV makes it visible. */
-static bool unplugged;
-
-static void unplug(void)
-{
-	unplugged = true;
-	lose_device();
-}
-
+/* No lock is taken both by this call and by the loss. */
 static void get_until_unplugged(void)
 {
 	prove_check(get_and_ack(FOREVER) == -KFI_ENODEV, "the loss ends the call");

@@ -358,6 +358,33 @@ PROVE_SCENARIO(cq_signal_one, .rules = "Q5", .tables = "8",
 	       .threads = { { "reader", read_one }, { "publisher", publish_one },
 			    { "signaller", signal_cq } });
 
+static bool asked;		/* to end; a plain store before kfi_cq_signal() */
+
+static void ask_to_end(void)
+{
+	asked = true;
+	signal_cq();
+}
+
+static void read_until_asked(void)
+{
+	if (sread_cq(0, 1, 1, FOREVER) == -KFI_EAGAIN)
+		prove_check(asked, "the reader sees what came before the signal");
+}
+
+static void finish_asked(void)
+{
+	end_sleepers(cq_queue());
+	close_all();
+}
+
+/* The signaller may come before the read, which then sleeps on. */
+PROVE_SCENARIO(cq_signal_is_seen, .rules = "Q5 V1", .tables = "8",
+	       .says = "a reader that kfi_cq_signal() ends sees what came before it",
+	       .setup = setup_one_cq, .finish = finish_asked,
+	       .threads = { { "reader", read_until_asked, PROVE_STAYS },
+			    { "signaller", ask_to_end } });
+
 static bool in_call;		/* the reader has been woken in its call, which goes on */
 static bool must_end;		/* a signal came after that */
 

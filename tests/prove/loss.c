@@ -48,6 +48,17 @@ PROVE_SCENARIO(loss_sread, .rules = "O5 V7 Q3", .tables = "12",
 	       .setup = setup_one_cq, .finish = finish_sread,
 	       .threads = { { "reader", sread_until_lost }, { "device", publish_and_lose } });
 
+static void sread_until_unplugged(void)
+{
+	sread_until_lost();
+	prove_check(unplugged, "the reader sees what came before the loss");
+}
+
+PROVE_SCENARIO(loss_sread_is_seen, .rules = "O5 V1", .tables = "12",
+	       .says = "a reader that learns of the loss sees what came before it",
+	       .setup = setup_one_cq, .finish = close_all,
+	       .threads = { { "reader", sread_until_unplugged }, { "device", unplug } });
+
 static void sread_once(void)
 {
 	sread_cq(0, 1, 1, FOREVER);

@@ -226,6 +226,18 @@ PROVE_SCENARIO(profile_loss, .rules = "F6 O5 W7",
 	       .threads = { { "reader", take_until_lost },
 			    { "provider", report_then_lose } });
 
+static void take_until_unplugged(void)
+{
+	take_first();
+	prove_check(mine()->ret == -KFI_ENODEV, "the loss ends the call");
+	prove_check(unplugged, "the reader sees what came before the loss");
+}
+
+PROVE_SCENARIO(profile_loss_is_seen, .rules = "F6 O5 V1",
+	       .says = "a reader of events that learns of the loss sees what came before it",
+	       .setup = setup_event, .finish = finish,
+	       .threads = { { "reader", take_until_unplugged }, { "device", unplug } });
+
 static void open_and_take(void)
 {
 	keep_events(FIRST);

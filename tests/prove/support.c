@@ -15,6 +15,7 @@ struct kfid_cq *cq[2];
 struct kfid_cntr *cntr;
 struct kfid_eq *eq;
 struct kfid_comp_channel *channel;
+bool unplugged;
 
 struct record *mine(void)
 {
@@ -276,6 +277,12 @@ void count_op(enum kfi_why why)
 void lose_device(void)
 {
 	kfi_domain_lose(domain);
+}
+
+void unplug(void)
+{
+	unplugged = true;
+	lose_device();
 }
 
 ssize_t note(struct record *r, const struct kfi_cq_entry *entry, ssize_t n)

@@ -120,6 +120,9 @@ void complete_op(int i, unsigned long number, int err);
 /* A provider counts one success (KFI_WHY_EVENT) or failure (KFI_WHY_ERROR). */
 void count_op(enum kfi_why why);
 void lose_device(void);
+/* The same, after a plain store: -KFI_ENODEV has to make it visible. */
+extern bool unplugged;
+void unplug(void);
 
 /* The numbers of entries go to a record. Return: @n, which @ret of the record keeps. */
 ssize_t note(struct record *r, const struct kfi_cq_entry *entry, ssize_t n);
