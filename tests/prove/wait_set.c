@@ -114,7 +114,7 @@ PROVE_SCENARIO(set_all_woken, .rules = "W3 W1", .tables = "1",
 	       .threads = { { "waiter 1", wait_once }, { "waiter 2", wait_once },
 			    { "publisher", publish_one } });
 
-PROVE_SCENARIO(set_two, .rules = "W2 W3 V5", .tables = "1 6", .bound = 2,
+PROVE_SCENARIO(set_two, .rules = "W2 W3 V5", .tables = "1 6",
 	       .says = "two threads wait and read until each has one of two entries",
 	       .setup = setup, .finish = finish_two_entries,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
