@@ -86,7 +86,7 @@ def test_dump_of_modules_that_were_changed_is_an_error(panicked, told: str, tmp_
     (tmp_path / "vmcore.json").write_text(json.dumps(about))
     done = kfabric("post-mortem", str(tmp_path), seconds=SECONDS)
     assert done.returncode == ExitStatus.SETUP
-    assert "what is built here is not what ran in the guest" in done.stderr
+    assert "kfabric: the files here are not those that ran in the guest" in done.stderr
 
 
 def test_file_that_is_no_dump_is_an_error(panicked, told: str, tmp_path: Path) -> None:
