@@ -239,7 +239,8 @@ static void kfr_conn_drain(struct kfr_conn *conn)
 			atomic_read(&conn->posted));
 	if (conn->qp)
 		rdma_destroy_qp(conn->id);
-	conn->qp = NULL;
+	/* From now on, kfr_job_done() leaves no failed job to kfr_conn_fail(). */
+	WRITE_ONCE(conn->qp, NULL);
 	/* Destroying it may complete what was left (rxe_qp_do_cleanup()). */
 	wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME);
 }

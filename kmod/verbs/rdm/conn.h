@@ -580,8 +580,10 @@ static inline bool kfr_op_closing(const struct kfr_op *op)
  *	thread that pumps, or before it is queued
  * @seg_at: position in it
  * @left: bytes not posted yet
- * @wrs: work requests without completion, +1 until all are posted; atomic
+ * @wrs: work requests without completion, +1 until all are posted, +1 if @failed;
+ *	atomic
  * @refs: see kfr_job_unref(); atomic
+ * @failed: a work request has failed; kfr_job_fail_all() drops its @wrs
  * @replied: @fin was queued; written by the pump before it drops its @wrs
  * @status: set to an error by any work request; read after the last of @wrs
  * @cqe: of all its work requests
@@ -606,6 +608,7 @@ struct kfr_job {
 	size_t left;
 	atomic_t wrs;
 	atomic_t refs;
+	bool failed;
 	bool replied;
 	enum kfr_status status;
 	struct ib_cqe cqe;

@@ -107,23 +107,31 @@ static void kfr_job_put(struct kfr_job *job)
 /*
  * Completion handler of each RDMA read or write, in softirq context. The job
  * may be gone after kfr_job_put(), hence the reference to the connection.
+ *
+ * If one has failed, the job ends after the queue pair: rxe of 6.1 may still read
+ * memory that it has returned with an error (docs/rdm.md).
  */
 static void kfr_job_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct kfr_job *job = container_of(wc->wr_cqe, struct kfr_job, cqe);
+	const bool failed = wc->status != IB_WC_SUCCESS;
 	struct kfr_conn *conn = job->conn;
 	unsigned long irq;
+	bool keep;
 
 	kfr_conn_get(conn);
-	if (wc->status != IB_WC_SUCCESS)
+	if (failed)
 		job->status = KFR_IO;
 	spin_lock_irqsave(&conn->lock, irq);
 	conn->data_free++;
+	keep = failed && !job->failed && READ_ONCE(conn->qp);
+	job->failed |= keep;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	/* Dead before the report: the report uses the connection's error. */
-	if (wc->status != IB_WC_SUCCESS)
+	if (failed)
 		kfr_wc_failed(conn, wc->status);
-	kfr_job_put(job);
+	if (!keep)
+		kfr_job_put(job);
 	kfr_sq_done(conn, wc->status);
 	kfr_conn_put(conn);
 }
@@ -331,9 +339,27 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 		kfr_conn_abort(conn, EIO, KFR_ERR_PROTOCOL);
 }
 
+/* A job of which a work request has failed: the caller drops its count of @wrs. */
+static struct kfr_job *kfr_job_take_failed(struct kfr_conn *conn)
+{
+	struct kfr_job *job, *found = NULL;
+
+	spin_lock_irq(&conn->lock);
+	list_for_each_entry(job, &conn->jobs, link) {
+		if (job->failed) {
+			job->failed = false;
+			found = job;
+			break;
+		}
+	}
+	spin_unlock_irq(&conn->lock);
+	return found;
+}
+
 /**
- * kfr_job_fail_all() - end the jobs that were not posted completely
- * @conn: dead and drained: the pump does not run, and all others have completed
+ * kfr_job_fail_all() - end the jobs that have failed, or were not posted completely
+ * @conn: dead, and its queue pair is destroyed: the pump does not run, and all others
+ *	have completed
  *
  * Context: process, the connection's work item; no lock held.
  */
@@ -352,6 +378,8 @@ void kfr_job_fail_all(struct kfr_conn *conn)
 		job->status = KFR_IO;
 		kfr_job_put(job);
 	}
+	while ((job = kfr_job_take_failed(conn)))
+		kfr_job_put(job);
 }
 
 /**
