@@ -473,7 +473,7 @@ static void finish_signal_two(void)
 }
 
 /* Four threads, of which two sleep: without a bound there are millions of executions. */
-PROVE_SCENARIO(cq_signal_two, .rules = "Q5 Q3", .tables = "8", .bound = 3,
+PROVE_SCENARIO(cq_signal_two, .rules = "Q5 Q3", .tables = "8", .bound = 2,
 	       .says = "kfi_cq_signal() ends two reads; the entry is not hidden",
 	       .setup = setup, .finish = finish_signal_two,
 	       .threads = { { "reader 1", read_one, PROVE_STAYS },
