@@ -223,6 +223,7 @@ KFAB_PROFILE_BUCKETS = 32
 KFAB_DESC_MAX = 96
 KFAB_PROFILE_KEPT = 256
 KFAB_PROFILE_LIST_MAX = 0x10000
+KFAB_BATCH_MAX = 1024
 
 
 class kfab_info(ctypes.Structure):
@@ -1651,6 +1652,44 @@ class kfab_profile_events(ctypes.Structure):
     out_dropped: int
 
 
+class kfab_batch_call(ctypes.Structure):
+    _fields_ = (
+        ("cmd", ctypes.c_uint32),
+        ("out_result", ctypes.c_int32),
+        ("arg", ctypes.c_uint64),
+    )
+    cmd: int
+    out_result: int
+    arg: int
+
+
+class kfab_batch(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("posts", ctypes.c_uint64),
+        ("reads", ctypes.c_uint64),
+        ("post_count", ctypes.c_uint32),
+        ("posted", ctypes.c_uint32),
+        ("read_count", ctypes.c_uint32),
+        ("wait", ctypes.c_uint32),
+        ("deadline", ctypes.c_int64),
+        ("out_post_err", ctypes.c_int32),
+        ("out_wait_err", ctypes.c_int32),
+    )
+    size: int
+    flags: int
+    posts: int
+    reads: int
+    post_count: int
+    posted: int
+    read_count: int
+    wait: int
+    deadline: int
+    out_post_err: int
+    out_wait_err: int
+
+
 KFAB_IOC_VERSION = 0xC000FB00 | ctypes.sizeof(kfab_version) << 16
 KFAB_IOC_GETINFO = 0xC000FB01 | ctypes.sizeof(kfab_getinfo) << 16
 KFAB_IOC_CLOSE = 0xC000FB02 | ctypes.sizeof(kfab_close) << 16
@@ -1728,6 +1767,7 @@ KFAB_IOC_PROFILE_QUERY = 0xC000FB79 | ctypes.sizeof(kfab_profile_query) << 16
 KFAB_IOC_PROFILE_READ = 0xC000FB7A | ctypes.sizeof(kfab_profile_read) << 16
 KFAB_IOC_PROFILE_CONTROL = 0xC000FB7B | ctypes.sizeof(kfab_profile_control) << 16
 KFAB_IOC_PROFILE_EVENTS = 0xC000FB7C | ctypes.sizeof(kfab_profile_events) << 16
+KFAB_IOC_BATCH = 0xC000FB80 | ctypes.sizeof(kfab_batch) << 16
 
 #: Names of the calls, by ioctl number.
 CALL_NAMES: dict[int, str] = {
@@ -1808,4 +1848,5 @@ CALL_NAMES: dict[int, str] = {
     KFAB_IOC_PROFILE_READ: "PROFILE_READ",
     KFAB_IOC_PROFILE_CONTROL: "PROFILE_CONTROL",
     KFAB_IOC_PROFILE_EVENTS: "PROFILE_EVENTS",
+    KFAB_IOC_BATCH: "BATCH",
 }

@@ -50,8 +50,12 @@ _HEAD: Final = 8
 _KNOWN_ERRORS: Final = frozenset(errno.errorcode) | {
     v for k, v in vars(u).items() if k.startswith("KFAB_E") and "EVENT" not in k
 }
-#: These write the size that they need although they fail.
-_WRITE_SIZE_ON_FAILURE: Final = ("POLLFD", "PROFILE_READ")
+#: These write their structure although they fail with one of these numbers.
+_WRITE_ON_FAILURE: Final = {
+    "POLLFD": (u.KFAB_ETOOSMALL,),
+    "PROFILE_READ": (u.KFAB_ETOOSMALL,),
+    "BATCH": (errno.EINTR, errno.EFAULT),
+}
 #: What a successful call produced: fields of its structure, and the parts of its name.
 _OUTPUTS: Final = ("handle", "id", "key", "iova", "offset", "connreq", "addr")
 
@@ -341,8 +345,7 @@ class _ThreadExecutor:
         return arg, written
 
     def _check_failed(self, step: Step, code: int, before: bytes, after: bytes) -> None:
-        sized = code == u.KFAB_ETOOSMALL and step.op in _WRITE_SIZE_ON_FAILURE
-        if before != after and not sized:
+        if before != after and code not in _WRITE_ON_FAILURE.get(step.op, ()):
             self._complain(
                 step, f"failed with {code} but wrote its structure {_diff(before, after)}"
             )

@@ -29,7 +29,7 @@ _WEIGHTS: Final[dict[str, float]] = {
     **dict.fromkeys([*FIELDS, *OTHER_STEPS], 3.0),
     **{op: 1.0 for op in FIELDS if op.endswith("_OPEN")},
     **dict.fromkeys(("CLOSE", "MOCK", "CONTROL", "WAIT", "CQ_SREAD", "CQ_READ"), 8.0),
-    **dict.fromkeys(("SEND", "RECV", "TSEND", "TRECV", "GET_CQ_EVENT", "REQ_NOTIFY"), 6.0),
+    **dict.fromkeys(("SEND", "RECV", "TSEND", "TRECV", "GET_CQ_EVENT", "REQ_NOTIFY", "BATCH"), 6.0),
     **dict.fromkeys(("VERSION", "GETINFO", "STRERROR", "DEV_READ", "DEV_WRITE", "DEV_SEEK"), 0.5),
     **dict.fromkeys(("DEV_POLL", "IOCTL", "DUP", "ATOMIC_VALID", "AV_STRADDR"), 0.5),
     **dict.fromkeys(("REOPEN", "FORK", "LOSE"), 0.3),

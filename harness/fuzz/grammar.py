@@ -7,10 +7,12 @@ from typing import Final
 
 from kfabric.fuzz.calls import CALLS, HANDLES
 from kfabric.fuzz.kinds import (
+    Draw,
     Kind,
     address,
     at,
     bits,
+    calls,
     deadline,
     handle,
     handles,
@@ -91,6 +93,34 @@ _CNTR: Final = {"value": one_of(0, 1, 2, 100)}
 _CM: Final = {"param": perhaps(text("hello", "x" * 56)), "param_len": one_of(0, 1, 5, 56, 256)}
 _CTX_OPEN: Final = {"index": one_of(0, 0, 1, 1, 2), "info": perhaps(info("sep"))}
 _NAME: Final = {"addr_len": one_of(0, 8, 16, 128), "addr": room(128)}
+
+
+def _any_call(draw: Draw) -> str:
+    return draw.rng.choice(list(CALLS))
+
+
+def _post(draw: Draw) -> str:
+    op = draw.rng.choice(["RECV", "RECV", "SEND", "SEND", "TRECV", "TSEND", "READ", "WRITE"])
+    if draw.rng.random() < draw.wild:
+        return _any_call(draw)
+    words = f"{op},ep={draw.name(('ep', 'tx', 'rx'))},context={draw.rng.randrange(4)}"
+    if draw.rng.random() < 0.5:
+        words += f",iov_count=1,iov=@iov:{draw.name(('buf',))}/0/0/8"
+    if op in ("READ", "WRITE"):
+        region = draw.name(("mr",))
+        start, key = (f"{region}.iova", f"{region}.key") if region != "0" else ("0", "0")
+        words += f",rma_iov_count=1,rma_iov=@rma:{start}/8/{key}"
+    return words
+
+
+def _read(draw: Draw) -> str:
+    if draw.rng.random() < draw.wild:
+        return _any_call(draw)
+    op = draw.rng.choice(["CQ_READ", "CQ_READ", "CQ_READERR", "EQ_READ", "EQ_READERR", "CNTR_READ"])
+    kind = op.partition("_")[0].lower()
+    words = f"{op},{kind}={draw.name((kind,))}"
+    return f"{words},count=4,entries=@out:256" if op == "CQ_READ" else words
+
 
 #: Ids of a profile's variables: those of endpoints that keep messages, and the core's.
 _VARIABLES: Final = (0, 1, *range(0x1000, 0x1011))
@@ -181,6 +211,15 @@ _FIELDS: Final[Mapping[str, Mapping[str, Kind]]] = {
     **{f"CNTR_{what}": _CNTR for what in ("READ", "READERR", "ADD", "SET", "ADDERR", "SETERR")},
     "CNTR_WAIT": {"threshold": one_of(0, 1, 2, 100, 0xFFFFFFFFFFFFFFFF), "deadline": _SOON},
     "WAIT": {"deadline": _SOON},
+    "BATCH": {
+        "wait": handle("wait", or_none=0.2),
+        "posts": calls(_post),
+        "reads": calls(_read),
+        "post_count": one_of(0, 1, 1, 2, 4),
+        "posted": one_of(0, 0, 0, 1),
+        "read_count": one_of(0, 1, 1, 2, 4),
+        "deadline": _SOON,
+    },
     "POLL": {"count": one_of(1, 2, 8), "entries": room(128)},
     "TRYWAIT": {"count": one_of(1, 1, 2, 4), "handles": handles("wait", "cq", "eq", "cntr")},
     "POLLFD": {"count": one_of(0, 1, 8), "handles": perhaps(room(32), 0.8)},

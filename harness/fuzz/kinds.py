@@ -206,6 +206,16 @@ def handles(*classes: str) -> Kind:
     return at(good)
 
 
+def calls(*makers: Pick) -> Kind:
+    """The address of an array of calls, each made by one of the makers, in a batch."""
+
+    def good(draw: Draw) -> str:
+        count = draw.rng.choice([1, 1, 2, 4])
+        return "@calls:" + ";".join(draw.rng.choice(makers)(draw) for _ in range(count))
+
+    return at(good)
+
+
 def address() -> Kind:
     """The address of a network address: one that GETNAME wrote, or an invented one."""
 

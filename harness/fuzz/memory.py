@@ -6,6 +6,7 @@
     @iov:B/M/O/L;...  struct kfab_iov: buffer, region, offset, length
     @rma:A/L/K;...    struct kfab_rma_iov: address, length, key
     @u32:V,V  @u64:V  numbers
+    @calls:OP,F=V;... struct kfab_batch_call: calls with fields; a value may be an address
     @str:TEXT         a string, quoted as in an URL
     @host             the link's address as a string
     @addr:NAME        the bytes that the step NAME wrote to its memory
@@ -29,10 +30,12 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from kfabric.fuzz.calls import CALLS
 from kfabric.fuzz.syscalls import PAGE, RW, libc, map_memory
 
 _PAGES: Final = 16
 _POISON: Final = 0xA5
+_RESULT: Final = 0xA5A5A5A5
 
 #: Addresses without memory.
 NOWHERE: Final = {
@@ -111,7 +114,7 @@ class Pointers:
             return NOWHERE[kind], 0
         if kind == "odd":
             return arena.place(bytes(512)) + 1, 0
-        data = self._make(kind, rest)
+        data = self._calls(rest, arena) if kind == "calls" else self._make(kind, rest)
         return arena.place(data, where), len(data) if where in ("", "end") else 0
 
     def _make(self, kind: str, rest: str) -> bytes:
@@ -138,6 +141,20 @@ class Pointers:
             struct.pack(f"={layout}", *(v & m for v, m in zip(row, masks, strict=True)))
             for row in rows
         )
+
+    def _calls(self, text: str, arena: Arena) -> bytes:
+        """Place the structure of each call; return the array that points to them."""
+        elements = []
+        for one in text.split(";"):
+            name, *fields = one.split(",")
+            number, struct_type = CALLS[name]
+            arg = struct_type()
+            arg.size = ctypes.sizeof(struct_type)
+            for key, _, word in (field.partition("=") for field in fields):
+                at = word.startswith("@")
+                setattr(arg, key, self.resolve(word, arena)[0] if at else self.number(word))
+            elements.append(struct.pack("=IIQ", number, _RESULT, arena.place(bytes(arg))))
+        return b"".join(elements)
 
     def _info(self, text: str) -> bytes:
         name, *changes = text.split(",")

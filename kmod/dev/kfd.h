@@ -54,7 +54,9 @@
  * No two threads wait for each other. A close in KFD_ENDING waits for calls. Such a call
  * waits for no close in KFD_ENDING, because it holds a reference, but perhaps for one in
  * KFD_CLOSING, and that one waits for no call. Closes of different objects run side by
- * side.
+ * side. A batch uses its wait set as a blocking call does. Its posts and reads are calls
+ * with references of their own: while one of them waits for a close, a close of the wait
+ * set is refused and does not wait.
  *
  * Two classes close differently. A completion channel closes while threads sleep in
  * it: the sleeping calls end, and the last of them frees the object. A CQ of a channel
@@ -366,6 +368,13 @@ extern const struct kfd_class kfd_classes[KFD_CLASS_MAX];
 
 struct kfd_ioctl;
 
+/* The parts of a batch that are calls of their own. */
+enum kfd_part {
+	KFD_PART_NONE,
+	KFD_PART_POST,
+	KFD_PART_READ,
+};
+
 /**
  * struct kfd_call - one ioctl in progress; used by its thread only
  * @client: the open file
@@ -406,6 +415,10 @@ extern unsigned int kfd_max_user_objects;
 
 /* main.c */
 int kfd_answer(struct kfd_call *call);
+long kfd_call_part(struct kfd_client *client, enum kfd_part part, u32 cmd, u64 uarg);
+
+/* batch.c */
+long kfd_batch(struct kfd_call *call);
 
 /* copy.c */
 int kfd_deadline(s64 deadline, ktime_t *out);

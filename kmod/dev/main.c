@@ -25,6 +25,7 @@
  * @reserved: offset of its __reserved field, 0 without one
  * @out: the structure has fields that are written
  * @blocks: may sleep until something happens; a close of the objects is then refused
+ * @part: the part of a batch that it may be
  */
 struct kfd_ioctl {
 	long (*fn)(struct kfd_call *call);
@@ -34,6 +35,7 @@ struct kfd_ioctl {
 	u16 reserved;
 	bool out;
 	bool blocks;
+	enum kfd_part part;
 };
 
 #define OP(_cmd, _fn, _type, _last, ...)				\
@@ -47,6 +49,8 @@ struct kfd_ioctl {
 	}
 #define OUT .out = true
 #define BLOCKS .blocks = true
+#define POSTS .part = KFD_PART_POST
+#define READS .part = KFD_PART_READ
 #define FLAGS(_flags) .flags = (_flags)
 #define RESERVED(_type) .reserved = offsetof(struct _type, __reserved)
 
@@ -95,45 +99,45 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	OP(KFAB_IOC_GETNAME, kfd_getname, kfab_name, addr, OUT),
 	OP(KFAB_IOC_GETPEER, kfd_getpeer, kfab_name, addr, OUT),
 
-	OP(KFAB_IOC_RECV, kfd_recv, kfab_msg, iov),
-	OP(KFAB_IOC_SEND, kfd_send, kfab_msg, iov, FLAGS(KFAB_POST_INJECT)),
-	OP(KFAB_IOC_TRECV, kfd_trecv, kfab_tmsg, ignore),
-	OP(KFAB_IOC_TSEND, kfd_tsend, kfab_tmsg, ignore,
+	OP(KFAB_IOC_RECV, kfd_recv, kfab_msg, iov, POSTS),
+	OP(KFAB_IOC_SEND, kfd_send, kfab_msg, iov, POSTS, FLAGS(KFAB_POST_INJECT)),
+	OP(KFAB_IOC_TRECV, kfd_trecv, kfab_tmsg, ignore, POSTS),
+	OP(KFAB_IOC_TSEND, kfd_tsend, kfab_tmsg, ignore, POSTS,
 	   FLAGS(KFAB_POST_INJECT)),
-	OP(KFAB_IOC_READ, kfd_read, kfab_rma, __reserved, RESERVED(kfab_rma)),
-	OP(KFAB_IOC_WRITE, kfd_write, kfab_rma, __reserved, RESERVED(kfab_rma),
+	OP(KFAB_IOC_READ, kfd_read, kfab_rma, __reserved, POSTS, RESERVED(kfab_rma)),
+	OP(KFAB_IOC_WRITE, kfd_write, kfab_rma, __reserved, POSTS, RESERVED(kfab_rma),
 	   FLAGS(KFAB_POST_INJECT)),
 
-	OP(KFAB_IOC_ATOMIC, kfd_atomic, kfab_atomic, __reserved,
+	OP(KFAB_IOC_ATOMIC, kfd_atomic, kfab_atomic, __reserved, POSTS,
 	   RESERVED(kfab_atomic), FLAGS(KFAB_POST_INJECT)),
-	OP(KFAB_IOC_FETCH_ATOMIC, kfd_fetch_atomic, kfab_atomic, __reserved,
+	OP(KFAB_IOC_FETCH_ATOMIC, kfd_fetch_atomic, kfab_atomic, __reserved, POSTS,
 	   RESERVED(kfab_atomic)),
-	OP(KFAB_IOC_COMPARE_ATOMIC, kfd_compare_atomic, kfab_atomic, __reserved,
+	OP(KFAB_IOC_COMPARE_ATOMIC, kfd_compare_atomic, kfab_atomic, __reserved, POSTS,
 	   RESERVED(kfab_atomic)),
 	OP(KFAB_IOC_ATOMIC_VALID, kfd_atomic_valid, kfab_atomic_valid,
 	   out_count, OUT),
 
-	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline,
+	OP(KFAB_IOC_CQ_READ, kfd_cq_read, kfab_cq_read, deadline, READS,
 	   FLAGS(KFAB_CQ_SRC_ADDR | KFAB_CQ_REPORT_EMPTY)),
 	OP(KFAB_IOC_CQ_SREAD, kfd_cq_sread, kfab_cq_read, deadline, BLOCKS,
 	   FLAGS(KFAB_CQ_SRC_ADDR)),
-	OP(KFAB_IOC_CQ_READERR, kfd_cq_readerr, kfab_cq_readerr, __reserved,
+	OP(KFAB_IOC_CQ_READERR, kfd_cq_readerr, kfab_cq_readerr, __reserved, READS,
 	   OUT, RESERVED(kfab_cq_readerr)),
 	OP(KFAB_IOC_CQ_SIGNAL, kfd_cq_signal, kfab_cq_signal, __reserved,
 	   RESERVED(kfab_cq_signal)),
 
-	OP(KFAB_IOC_EQ_READ, kfd_eq_read, kfab_eq_read, __reserved, OUT,
+	OP(KFAB_IOC_EQ_READ, kfd_eq_read, kfab_eq_read, __reserved, READS, OUT,
 	   RESERVED(kfab_eq_read)),
 	OP(KFAB_IOC_EQ_SREAD, kfd_eq_sread, kfab_eq_read, __reserved, OUT, BLOCKS,
 	   RESERVED(kfab_eq_read)),
-	OP(KFAB_IOC_EQ_READERR, kfd_eq_readerr, kfab_eq_readerr, __reserved,
+	OP(KFAB_IOC_EQ_READERR, kfd_eq_readerr, kfab_eq_readerr, __reserved, READS,
 	   OUT, RESERVED(kfab_eq_readerr)),
 	OP(KFAB_IOC_EQ_WRITE, kfd_eq_write, kfab_eq_write, data,
 	   RESERVED(kfab_eq_write)),
 
-	OP(KFAB_IOC_CNTR_READ, kfd_cntr_read, kfab_cntr, value, OUT,
+	OP(KFAB_IOC_CNTR_READ, kfd_cntr_read, kfab_cntr, value, READS, OUT,
 	   RESERVED(kfab_cntr)),
-	OP(KFAB_IOC_CNTR_READERR, kfd_cntr_readerr, kfab_cntr, value, OUT,
+	OP(KFAB_IOC_CNTR_READERR, kfd_cntr_readerr, kfab_cntr, value, READS, OUT,
 	   RESERVED(kfab_cntr)),
 	OP(KFAB_IOC_CNTR_ADD, kfd_cntr_add, kfab_cntr, value,
 	   RESERVED(kfab_cntr)),
@@ -192,6 +196,8 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   __reserved, RESERVED(kfab_profile_control)),
 	OP(KFAB_IOC_PROFILE_EVENTS, kfd_profile_events, kfab_profile_events,
 	   out_dropped, OUT, BLOCKS),
+
+	OP(KFAB_IOC_BATCH, kfd_batch, kfab_batch, out_wait_err, OUT, BLOCKS),
 };
 
 /* Every structure begins with these fields. */
@@ -270,6 +276,49 @@ static void kfd_call_end(struct kfd_call *call, long ret)
 	kfd_unpin_all(call);
 }
 
+/* Make a call with the checks, the answer and the references of an ioctl. */
+static long kfd_call_run(struct kfd_call *call)
+{
+	long ret;
+
+	call->blocks = call->op->blocks;
+	ret = kfd_call_begin(call);
+	if (ret)
+		return ret;
+	ret = call->op->fn(call);
+	if (ret >= 0 && call->op->out && !call->answered && kfd_answer(call))
+		ret = -EFAULT;
+	kfd_call_end(call, ret);
+	return ret;
+}
+
+/**
+ * kfd_call_part() - make a call that is a part of a batch
+ * @client: the client
+ * @part: the part of the batch
+ * @cmd: number of the ioctl
+ * @uarg: address of its structure
+ *
+ * Context: As that of the ioctl. The caller may use a wait set, and has no other
+ * reference on an object and no lock.
+ * Return: as the ioctl, before errnos are translated; -EINVAL for an ioctl that is not
+ * of this part.
+ */
+long kfd_call_part(struct kfd_client *client, enum kfd_part part, u32 cmd, u64 uarg)
+{
+	u64 arg[KFD_ARG_MAX / sizeof(u64)] = {};
+	struct kfd_call call = {
+		.client = client,
+		.op = kfd_ioctl_find(cmd),
+		.uarg = u64_to_user_ptr(uarg),
+		.arg = arg,
+	};
+
+	if (!call.op || call.op->part != part)
+		return -EINVAL;
+	return kfd_call_run(&call);
+}
+
 /* Translate errnos that differ between the kernel's interface and the user's. */
 static long kfd_user_ret(long ret)
 {
@@ -288,19 +337,10 @@ static long kfd_unlocked_ioctl(struct file *filp, unsigned int cmd,
 		.uarg = (void __user *)uarg,
 		.arg = arg,
 	};
-	long ret;
 
 	if (!call.op)
 		return -ENOTTY;
-	call.blocks = call.op->blocks;
-	ret = kfd_call_begin(&call);
-	if (ret)
-		return ret;
-	ret = call.op->fn(&call);
-	if (ret >= 0 && call.op->out && !call.answered && kfd_answer(&call))
-		ret = -EFAULT;
-	kfd_call_end(&call, ret);
-	return kfd_user_ret(ret);
+	return kfd_user_ret(kfd_call_run(&call));
 }
 
 static int kfd_open(struct inode *inode, struct file *filp)

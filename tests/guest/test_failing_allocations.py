@@ -108,6 +108,19 @@ class World:
         return ctypes.addressof(piece)
 
     @property
+    def batch(self) -> dict[str, int]:
+        """The fields of a batch that posts, waits and reads."""
+        fields: dict[str, int] = {"wait": self.wait_set}
+        for part, name in (("post", "recv"), ("read", "cq read")):
+            ioctl, arguments = CALLS[name]
+            arg = raw.sample(ioctl, **arguments(self))
+            arg.size = ctypes.sizeof(arg)
+            call = _uapi.kfab_batch_call(cmd=raw.CALLS[ioctl][0], arg=ctypes.addressof(arg))
+            self.keep += [arg, call]
+            fields |= {f"{part}s": ctypes.addressof(call), f"{part}_count": 1}
+        return fields
+
+    @property
     def atomic(self) -> dict[str, int]:
         """The fields of an atomic on one element."""
         piece = (_uapi.kfab_rma_iov * 1)(_uapi.kfab_rma_iov(len=8))
@@ -196,6 +209,7 @@ CALLS: dict[str, tuple[str, Callable[[World], dict[str, int]]]] = {
     "cntr add": ("CNTR_ADD", lambda w: {"cntr": w.cntr, "value": 1}),
     "cntr wait": ("CNTR_WAIT", lambda w: {"cntr": w.cntr, "threshold": 1}),
     "wait": ("WAIT", lambda w: {"wait": w.wait_set}),
+    "batch": ("BATCH", lambda w: w.batch),
     "profile": ("PROFILE_OPEN", lambda w: {"handle": w.ep._handle}),
     "profile read": (
         "PROFILE_READ",

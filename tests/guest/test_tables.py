@@ -125,6 +125,37 @@ def _on_channel(mock: Mock, kind: Kind) -> Blocking:
     return Blocking(mock, "GET_CQ_EVENT", fields, inject, f"{inject} err=5", drain, (ep, cq))
 
 
+@dataclass(frozen=True)
+class Batched(Blocking):
+    """A batch whose post is made once, however often the call is interrupted or restarted."""
+
+    def call(self, deadline: int) -> int:
+        """Make the call; return the error of its wait, negated, or its own result."""
+        arg = raw.sample(self.name, deadline=deadline, **self.fields)
+        result = raw.call(self.mock.device.fileno(), self.name, arg)
+        assert (arg.posted, arg.out_post_err) == (1, 0)
+        self.mock.complete(self.ep, "recv")
+        with pytest.raises(OSError, match=os.strerror(errno.ENODATA)):
+            self.mock.complete(self.ep, "recv")
+        return result or -arg.out_wait_err
+
+    @property
+    def ep(self) -> kp.Endpoint:
+        """The endpoint of the post."""
+        assert isinstance(self.keep, tuple) and isinstance(self.keep[0], kp.Endpoint)
+        return self.keep[0]
+
+
+def _on_batch(mock: Mock, kind: Kind) -> Blocking:
+    wait = _on_wait_set(mock, kind)
+    ep = mock.endpoint(cq=mock.cq())
+    post = raw.sample("RECV", size=ctypes.sizeof(_uapi.kfab_msg), ep=ep._handle)
+    call = _uapi.kfab_batch_call(cmd=_uapi.KFAB_IOC_RECV, arg=ctypes.addressof(post))
+    fields = {**wait.fields, "posts": ctypes.addressof(call), "post_count": 1}
+    keep = (ep, wait.keep, post, call)
+    return Batched(mock, "BATCH", fields, wait.event, wait.error, wait.drain, keep)
+
+
 #: The calls, and what each returns when its time is up.
 CALLS: dict[str, tuple[Callable[[Mock, Kind], Blocking], int]] = {
     "wait": (_on_wait_set, -errno.ETIMEDOUT),
@@ -132,12 +163,13 @@ CALLS: dict[str, tuple[Callable[[Mock, Kind], Blocking], int]] = {
     "eq_sread": (_on_eq, -errno.EAGAIN),
     "cntr_wait": (_on_counter, -errno.ETIMEDOUT),
     "get_cq_event": (_on_channel, -errno.EAGAIN),
+    "batch": (_on_batch, -errno.ETIMEDOUT),
 }
 
 #: Wait objects on which one can block. Only sets have POLLFD.
 BLOCKS = (Kind.UNSPEC, Kind.QUEUE, Kind.MUTEX_COND, Kind.FD, Kind.YIELD)
 CELLS = [(call, kind) for call in CALLS if call != "get_cq_event" for kind in BLOCKS]
-CELLS += [("wait", Kind.POLLFD), ("get_cq_event", Kind.FD)]
+CELLS += [("wait", Kind.POLLFD), ("get_cq_event", Kind.FD), ("batch", Kind.POLLFD)]
 
 cells = pytest.mark.parametrize(
     ("what", "kind"), CELLS, ids=[f"{call}-{kind.name}" for call, kind in CELLS]
@@ -192,7 +224,7 @@ def test_wait_for_nothing_ends_at_its_deadline(mock: Mock, what: str, kind: Kind
 def test_error_ends_every_wait(mock: Mock, in_thread: InThread, what: str, kind: Kind) -> None:
     """V7, Q1, Q6, B25, B27, B28, B34: EAVAIL, for a set 0, also from a wait already begun."""
     call = CALLS[what][0](mock, kind)
-    wanted = 0 if what in ("wait", "get_cq_event") else -EAVAIL
+    wanted = 0 if what in ("wait", "get_cq_event", "batch") else -EAVAIL
     thread = in_thread(lambda: call.call(NONE))
     if kind is not Kind.YIELD:
         thread.asleep()

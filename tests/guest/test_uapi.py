@@ -239,6 +239,7 @@ def test_deadline_before_the_clock_began_is_refused(mock: Mock) -> None:
         "EQ_SREAD": {"eq": eq._handle},
         "CNTR_WAIT": {"cntr": cntr._handle},
         "WAIT": {"wait": wait._handle},
+        "BATCH": {"wait": wait._handle},
     }
     for name, fields in calls.items():
         arg = raw.sample(name, deadline=-1, **fields)
@@ -328,7 +329,7 @@ def test_garbage_gets_a_documented_errno(mock: Mock, memory: raw.Pages) -> None:
     numbers = [0, 0, 0, 1, 2, 7, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1]
     handles = {field for fields in raw.HANDLES.values() for field in fields} | {"wait_set"}
     pointers = {"entries", "info", "iov", "rma_iov", "node", "hints", "infos", "buf", "param"}
-    pointers |= {"compare", "result", "addrs", "out_addrs"}
+    pointers |= {"compare", "result", "addrs", "out_addrs", "posts", "reads"}
     seen: set[int] = set()
     opened: list[int] = []
     for _ in range(5009):

@@ -86,7 +86,7 @@ def test_handle_that_names_nothing_is_ebadf(zoo: Zoo, name: str, field: str) -> 
     close = raw.sample("CLOSE", handle=closed.out_handle)
     assert raw.call(zoo.fd, "CLOSE", close) == 0
     for handle in (0, closed.out_handle, closed.out_handle + 1000, 0xFFFFFFFF):
-        if name == "STRERROR" and handle == 0:
+        if name in ("STRERROR", "BATCH") and handle == 0:
             continue
         arg = fill(zoo, name)
         setattr(arg, field, handle)

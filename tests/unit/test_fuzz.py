@@ -213,6 +213,20 @@ def test_words_point_to_what_they_name(pointers: Pointers, word: str, wanted: by
     assert ctypes.string_at(address, len(wanted)) == wanted
 
 
+def test_calls_of_a_batch_have_their_structures(pointers: Pointers) -> None:
+    """An element points to the structure of its call, which may point on."""
+    arena = Arena()
+    word = "@calls:RECV,ep=%e,context=3;CQ_READ,cq=%q,count=1,entries=@hex:0aff"
+    address, length = pointers.resolve(word, arena)
+    post, read = (_uapi.kfab_batch_call * 2).from_address(address)
+    assert length == ctypes.sizeof(_uapi.kfab_batch_call) * 2
+    assert [post.cmd, read.cmd] == [_uapi.KFAB_IOC_RECV, _uapi.KFAB_IOC_CQ_READ]
+    message = _uapi.kfab_msg.from_address(post.arg)
+    assert (message.size, message.ep, message.context) == (ctypes.sizeof(message), 7, 3)
+    entries = _uapi.kfab_cq_read.from_address(read.arg).entries
+    assert ctypes.string_at(entries, 2) == b"\x0a\xff"
+
+
 def test_info_is_changed_where_the_word_says(pointers: Pointers) -> None:
     """Numbers are set, and bytes filled."""
     address, length = pointers.resolve("@info:mock,caps=0x5,src_addr=0xff", Arena())

@@ -28,7 +28,8 @@
  *
  * A call in progress references the objects that it names. Closing one of them waits for
  * the call; for a blocking call (CQ_SREAD, EQ_SREAD, CNTR_WAIT, WAIT, PROFILE_EVENTS) it
- * fails with EBUSY instead. GET_CQ_EVENT ends when its channel is closed.
+ * fails with EBUSY instead. GET_CQ_EVENT ends when its channel is closed. A BATCH is a
+ * blocking call of its wait set; what its posts and reads name is referenced by these.
  *
  * If the answer of a call cannot be written, nothing was consumed: the next call gets
  * it. @deadline is absolute, in nanoseconds of CLOCK_MONOTONIC. It is compared, never
@@ -793,5 +794,6 @@ struct kfab_mr_reg {
 #include <linux/kfabric_channel.h>
 #include <linux/kfabric_rdm.h>
 #include <linux/kfabric_profile.h>
+#include <linux/kfabric_batch.h>
 
 #endif /* _UAPI_LINUX_KFABRIC_H */
