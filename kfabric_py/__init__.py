@@ -74,6 +74,7 @@ from kfabric_py.memory import Buffer, MemoryRegion, RemoteRegion, Segment
 from kfabric_py.posting import ANY
 from kfabric_py.profile import Message, Profile, ProfileEvent, Variable
 from kfabric_py.queues import (
+    CQ_ENTRY_FIELDS,
     CompletionQueue,
     CqEntry,
     CqError,
@@ -86,6 +87,7 @@ from kfabric_py.sets import PollFds, PollSet, WaitSet
 
 __all__ = [
     "ANY",
+    "CQ_ENTRY_FIELDS",
     "Access",
     "AddrFormat",
     "Address",

@@ -34,7 +34,7 @@ from kfabric_py._pending import PendingContexts
 from kfabric_py.av import AddressVector
 from kfabric_py.counters import Counter
 from kfabric_py.enums import AtomicKind, AtomicOp, Datatype, OpFlags
-from kfabric_py.errors import KfiError, NotSupported
+from kfabric_py.errors import KfiError, NotSupported, error_for
 from kfabric_py.handle import KernelObject, OpenedObject
 from kfabric_py.info import Info
 from kfabric_py.memory import Local, RemoteRegion, described, iov_array, segments
@@ -50,6 +50,8 @@ _Post: TypeAlias = "_uapi.kfab_msg | _uapi.kfab_tmsg | _uapi.kfab_rma"
 
 #: The first fields of all three (struct kfab_msg), filled with one call in each post.
 HEAD = struct.Struct("=4I5Q")
+#: struct kfab_batch_call, filled with one call.
+CALL = struct.Struct("=IiQ")
 
 
 class Posting(OpenedObject):
@@ -190,6 +192,58 @@ class Posting(OpenedObject):
             self._withdraw(pending, cookie)
             raise
 
+    def _post_many(
+        self,
+        request: int,
+        messages: Iterable[Local],
+        pending: PendingContexts | None,
+        contexts: Iterable[object] | None,
+        op_flags: int,
+        to: int,
+    ) -> int:
+        """Post messages in as few calls as possible; return how many were posted."""
+        pieces = [described(message) for message in messages]
+        chosen = [None] * len(pieces) if contexts is None else list(contexts)
+        if len(chosen) != len(pieces):
+            raise ValueError(f"{len(chosen)} contexts for {len(pieces)} messages")
+        posted = 0
+        while posted < len(pieces):
+            part = slice(posted, posted + _uapi.KFAB_BATCH_MAX)
+            cookies = [self._promise(pending, context, op_flags) for context in chosen[part]]
+            made, error = self._post_batch(request, pieces[part], pending, cookies, op_flags, to)
+            posted += made
+            if error and posted:
+                break
+            if error:
+                raise error_for(error, _uapi.CALL_NAMES[request])
+        return posted
+
+    def _post_batch(
+        self,
+        request: int,
+        pieces: list[ctypes.Array[_uapi.kfab_iov]],
+        pending: PendingContexts | None,
+        cookies: list[int],
+        op_flags: int,
+        to: int,
+    ) -> tuple[int, int]:
+        """Post messages in one call; return how many, and the error number of the next."""
+        size, number = ctypes.sizeof(_uapi.kfab_msg), request & 0xFFFFFFFF
+        heads = (_uapi.kfab_msg * len(pieces))()
+        calls = (_uapi.kfab_batch_call * len(pieces))()
+        arg = _uapi.kfab_batch(posts=ctypes.addressof(calls), post_count=len(pieces))
+        try:
+            handle, peer = self._live_handle(), u64(to, "peer")
+            for i, (iov, cookie) in enumerate(zip(pieces, cookies, strict=True)):
+                head = (size, 0, handle, len(iov), op_flags, cookie, 0, peer)
+                HEAD.pack_into(heads, i * size, *head, ctypes.addressof(iov))
+                CALL.pack_into(calls, i * CALL.size, number, 0, ctypes.addressof(heads) + i * size)
+            self._client(_uapi.KFAB_IOC_BATCH, arg)
+        finally:
+            for cookie in cookies[arg.posted :]:
+                self._withdraw(pending, cookie)
+        return arg.posted, arg.out_post_err
+
     def _promise(self, pending: PendingContexts | None, context: object, op_flags: int) -> int:
         """Keep the context of an operation that is about to be posted; return its number."""
         if pending is None:
@@ -241,6 +295,32 @@ class Receiving(Posting):
         bits = self._rx_flags(flags)
         arg = _uapi.kfab_msg()
         self._post(_uapi.KFAB_IOC_RECV, arg, into, self._received, context, bits, to=source)
+
+    def recv_many(
+        self,
+        into: Iterable[Local],
+        *,
+        source: int = ANY,
+        contexts: Iterable[object] | None = None,
+        flags: OpFlags | None = None,
+    ) -> int:
+        """Post memory for several messages in one call; as several :meth:`recv`.
+
+        Args:
+            into: memory for each message.
+            source: as described in the module, like ``flags``.
+            contexts: one context for each message.
+
+        Returns:
+            How many receives were posted. Fewer than were given if one was refused: the
+            call for the rest raises its error.
+
+        Raises:
+            KfiError: the first one was refused.
+            ValueError: the numbers of messages and contexts differ; none was posted.
+        """
+        bits = self._rx_flags(flags)
+        return self._post_many(_uapi.KFAB_IOC_RECV, into, self._received, contexts, bits, source)
 
     def multi_recv(self, into: Local, *, source: int = ANY, context: object = None) -> None:
         """Post memory for many messages, which are placed one after the other.
@@ -314,6 +394,32 @@ class Sending(Posting):
         self._post(
             _uapi.KFAB_IOC_SEND, arg, data_from, self._sent, context, bits, to=peer, data=data
         )
+
+    def send_many(
+        self,
+        messages: Iterable[Local],
+        *,
+        to: int | None = None,
+        contexts: Iterable[object] | None = None,
+        flags: OpFlags | None = None,
+    ) -> int:
+        """Send several messages in one call; as several :meth:`send`.
+
+        Args:
+            messages: the messages.
+            to: as described in the module, like ``flags``.
+            contexts: one context for each message.
+
+        Returns:
+            How many were posted. Fewer than were given if one was refused, for example
+            because the queue is full: the call for the rest raises its error.
+
+        Raises:
+            KfiError: the first one was refused.
+            ValueError: the numbers of messages and contexts differ; none was posted.
+        """
+        bits, peer = self._tx_flags(flags), self.peer if to is None else to
+        return self._post_many(_uapi.KFAB_IOC_SEND, messages, self._sent, contexts, bits, peer)
 
     def inject(self, data_from: Local, *, to: int | None = None, data: int | None = None) -> None:
         """Send a short message, as described in the module for injected operations.

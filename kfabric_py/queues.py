@@ -30,6 +30,8 @@ from kfabric_py.memory import Buffer, Segment
 from kfabric_py.profile import Profiled
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from kfabric_py.channel import CompChannel
     from kfabric_py.domain import Domain
     from kfabric_py.fabric import Fabric
@@ -143,6 +145,12 @@ _READ_FLAGS = _uapi.KFAB_CQ_REPORT_EMPTY
 
 #: struct kfab_cq_entry, unpacked with one call.
 ENTRY = struct.Struct("=7Q2I")
+
+#: The fields of an entry of :meth:`CompletionQueue.read_into`, as numpy.dtype() takes them.
+CQ_ENTRY_FIELDS: tuple[tuple[str, str], ...] = (
+    *((name, "=u8") for name in ("context", "flags", "len", "data", "tag", "src_addr")),
+    *(("buf_offset", "=u8"), ("buf", "=u4"), ("reserved", "=u4")),
+)
 
 
 class _Room:
@@ -286,6 +294,53 @@ class CompletionQueue(Waitable, Profiled):
         """
         flags = _READ_FLAGS | _uapi.KFAB_CQ_SRC_ADDR if source else _READ_FLAGS
         return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)
+
+    def read_into(self, entries: WriteableBuffer, *, source: bool = False) -> int:
+        """Read completions into memory of the caller, without waiting; makes no objects.
+
+        Each entry has 64 bytes: eight unsigned 64-bit numbers in the machine's byte order,
+        of which the last is two of 32 bits. :data:`CQ_ENTRY_FIELDS` names them.
+
+        Args:
+            entries: writable contiguous memory for as many entries as may be read: a
+                ``bytearray``, a ``memoryview``, or an array of numpy, such as
+                ``numpy.empty(64, list(CQ_ENTRY_FIELDS))``.
+            source: also fill ``src_addr``.
+
+        Returns:
+            How many entries were written. The field ``context`` of each is 0, or a number
+            for :meth:`take_context`.
+
+        Raises:
+            ErrorAvailable: an error entry comes first.
+            Overrun: the queue has overflowed, and everything before that was read.
+            ValueError: the memory has no room for an entry.
+        """
+        length = memoryview(entries).nbytes
+        if length < ENTRY.size:
+            raise ValueError(f"an entry has {ENTRY.size} bytes, and the memory only {length}")
+        room = (ctypes.c_char * length).from_buffer(entries)
+        arg = _uapi.kfab_cq_read(
+            size=ctypes.sizeof(_uapi.kfab_cq_read),
+            flags=_READ_FLAGS | _uapi.KFAB_CQ_SRC_ADDR if source else _READ_FLAGS,
+            cq=self._live_handle(),
+            count=length // ENTRY.size,
+            entries=ctypes.addressof(room),
+        )
+        got = self._client.filled(_uapi.KFAB_IOC_CQ_READ, arg)
+        return got & ~_uapi.KFAB_CQ_EMPTY
+
+    def take_context(self, number: int, *, last: bool = True) -> object:
+        """Return the context of an operation that :meth:`read_into` has read, and forget it.
+
+        Contexts that are not taken are kept as long as the endpoint is open.
+
+        Args:
+            number: the field ``context`` of the entry.
+            last: whether the entry is the last of its operation; all are, but those of a
+                buffer for many messages without ``CqFlags.MULTI_RECV``.
+        """
+        return self._context_of(number, last=last) if number else None
 
     def sread(
         self,

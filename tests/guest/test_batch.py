@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import LIMIT, Call, Mock, handler
+from guest_support import LIMIT, Call, Mock, Side, handler
 
 import kfabric_py as kp
 from kfabric.guest.waiting import wait_until
@@ -633,3 +633,58 @@ def test_reads_of_a_batch_end_a_turn(mock: Mock, in_thread: InThread) -> None:
     assert calls[1].result() == 1
     assert [batch.results for batch in batches] == [[1], [1]]
     assert [room[0].data for room in rooms] == [1, 2]
+
+
+def test_library_posts_many_messages_in_one_call(msg_pair: tuple[Side, Side]) -> None:
+    """V6: sixteen receives, and sixteen messages for them: two calls; each arrives in order."""
+    left, right = msg_pair
+    count, size = 16, 8
+    client = left.ep._client
+    made: list[int] = []
+    plain = client._ioctl
+
+    def counted(fd: int, request: int, arg: ctypes.Structure) -> int:
+        made.append(request)
+        return plain(fd, request, arg)
+
+    for number in range(count):
+        left.buffer.view[number * size : (number + 1) * size] = number.to_bytes(size, "little")
+    pieces = [slice(number * size, (number + 1) * size) for number in range(count)]
+    client._ioctl = counted
+    try:
+        flags = kp.OpFlags.COMPLETION
+        numbers = range(count)
+        assert (
+            right.ep.recv_many((right.buffer[p] for p in pieces), contexts=numbers, flags=flags)
+            == count
+        )
+        assert left.ep.send_many(left.buffer[p] for p in pieces) == count
+    finally:
+        client._ioctl = plain
+    assert made == [_uapi.KFAB_IOC_BATCH] * 2
+    memory = bytearray(count * ctypes.sizeof(_uapi.kfab_cq_entry))
+    seen: list[object] = []
+    while len(seen) < count:
+        right.wait_set.wait(timeout=LIMIT)
+        # The counter of receives is a member, too: what is left unread keeps the set ready.
+        right.cntr.read()
+        entries = (_uapi.kfab_cq_entry * count).from_buffer(memory)
+        for entry in entries[: right.cq.read_into(memory)]:
+            assert entry.len == size
+            seen.append(right.cq.take_context(entry.context))
+    assert seen == [*range(count)]
+    assert right.buffer.view[: count * size] == left.buffer.view[: count * size]
+
+
+def test_library_posts_as_many_as_there_is_room_for(mock: Mock) -> None:
+    """V6: a full queue: the number that were posted, and Again for the rest; no context is lost."""
+    cq = mock.cq(512)
+    ep = mock.endpoint(cq=cq)
+    buffer = mock.stack.enter_context(mock.device.buffer(64))
+    posted = ep.recv_many([buffer] * (QUEUE + 2), contexts=range(QUEUE + 2))
+    assert posted == QUEUE
+    with pytest.raises(kp.Again):
+        ep.recv_many([buffer])
+    mock.complete(ep, "recv", QUEUE)
+    assert [entry.context for entry in cq.read(512)] == [*range(QUEUE)]
+    assert len(cq._pending) == 0

@@ -251,6 +251,81 @@ def test_context_of_a_refused_post_is_freed(
     assert len(cq._pending) == 0
 
 
+def test_many_messages_are_posted_in_one_call(
+    kernel: FakeKernel, endpoint: Pair, buffer: kp.Buffer
+) -> None:
+    ep, cq = endpoint
+    before = len(kernel.calls)
+    assert ep.recv_many([buffer[:8], buffer[8:16], buffer], contexts=["a", None, "c"]) == 3
+    assert ep.send_many(buffer[at : at + 8] for at in (0, 8)) == 2
+    assert [name for name, _ in kernel.calls[before:]] == ["batch", "batch"]
+    cookies = [context for _, context, _ in kernel.posted]
+    assert [bool(cookie) for cookie in cookies] == [True, False, True, False, False]
+    kernel.queues[cq._handle] += [(cookie, 0) for cookie in cookies]
+    assert [entry.context for entry in cq.read()] == ["a", None, "c", None, None]
+    assert len(cq._pending) == 0
+
+
+def test_posts_end_at_the_first_that_is_refused(
+    kernel: FakeKernel, endpoint: Pair, buffer: kp.Buffer
+) -> None:
+    """V6: the number that were posted is returned, the others keep no context."""
+    ep, cq = endpoint
+    kernel.most_posts = 2
+    assert ep.send_many([buffer] * 5, contexts="abcde") == 2
+    assert len(cq._pending) == 2
+    with pytest.raises(kp.Again):
+        ep.send_many([buffer], contexts="f")
+    assert len(cq._pending) == 2
+    with pytest.raises(ValueError, match="2 contexts for 1 messages"):
+        ep.send_many([buffer], contexts="gh")
+    kernel.fail["batch"] = errno.ENOMEM
+    with pytest.raises(kp.KfiError):
+        ep.recv_many([buffer], contexts="i")
+    assert len(cq._pending) == 2
+    assert ep.send_many([]) == 0
+
+
+def test_more_messages_than_a_batch_has_are_posted_in_several(
+    kernel: FakeKernel, endpoint: Pair, buffer: kp.Buffer
+) -> None:
+    ep, _ = endpoint
+    piece, many = buffer[:8], _uapi.KFAB_BATCH_MAX + 1
+    assert ep.send_many([piece] * many) == many
+    kernel.most_posts = 2 * many - 1
+    assert ep.send_many([piece] * many) == many - 1
+    counts = [arg.post_count for name, arg in kernel.calls if name == "batch"]
+    assert counts == [many - 1, 1] * 2
+
+
+@pytest.mark.parametrize("memory", [bytearray(160), memoryview(bytearray(160)).cast("Q")])
+def test_entries_are_read_into_memory_of_the_caller(
+    kernel: FakeKernel, endpoint: Pair, buffer: kp.Buffer, memory: bytearray | memoryview
+) -> None:
+    ep, cq = endpoint
+    ep.recv_many([buffer] * 3, contexts=["a", "b", "c"])
+    kernel.queues[cq._handle] += [(context, 7) for _, context, _ in kernel.posted]
+    assert cq.read_into(memory) == 2
+    entries = [_uapi.kfab_cq_entry.from_buffer_copy(memory, at) for at in (0, 64)]
+    assert [entry.flags for entry in entries] == [7, 7]
+    assert [cq.take_context(entry.context) for entry in entries] == ["a", "b"]
+    assert cq.take_context(0) is None
+    assert cq.read_into(memory) == 1
+    assert cq.read_into(memory) == 0
+    assert len(cq._pending) == 1
+
+
+def test_memory_for_entries_is_checked(kernel: FakeKernel, domain: kp.Domain) -> None:
+    cq = domain.cq()
+    with pytest.raises(ValueError, match="64 bytes, and the memory only 63"):
+        cq.read_into(bytearray(63))
+    with pytest.raises(TypeError):
+        cq.read_into(bytes(64))
+    kernel.fail["cq_read"] = _uapi.KFAB_EAVAIL
+    with pytest.raises(kp.ErrorAvailable):
+        cq.read_into(bytearray(64))
+
+
 def test_multi_receive_keeps_its_context_until_the_last_message(
     kernel: FakeKernel, endpoint: Pair, buffer: kp.Buffer
 ) -> None:

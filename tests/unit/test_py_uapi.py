@@ -185,6 +185,7 @@ def test_enumerations_have_no_value_twice_by_accident() -> None:
         (posting.HEAD, _uapi.kfab_tmsg),
         (posting.HEAD, _uapi.kfab_rma),
         (queues.ENTRY, _uapi.kfab_cq_entry),
+        (posting.CALL, _uapi.kfab_batch_call),
     ],
 )
 def test_what_is_packed_at_once_is_the_beginning_of_the_structure(
@@ -197,6 +198,16 @@ def test_what_is_packed_at_once_is_the_beginning_of_the_structure(
     names = [field[0] for field in struct._fields_]
     assert [getattr(raw, name) for name, _ in zip(names, numbers, strict=False)] == [*numbers]
     assert bytes(raw)[: packer.size] == packer.pack(*numbers)
+
+
+def test_fields_of_an_entry_are_those_of_the_structure() -> None:
+    """An array of numpy with these fields is an array of entries."""
+    sizes = {"=u8": 8, "=u4": 4}
+    known = [
+        (name.strip("_"), getattr(_uapi.kfab_cq_entry, name).size)
+        for name, *_ in _uapi.kfab_cq_entry._fields_
+    ]
+    assert [(name, sizes[kind]) for name, kind in queues.CQ_ENTRY_FIELDS] == known
 
 
 def test_packed_head_has_the_same_fields_in_all_posts() -> None:

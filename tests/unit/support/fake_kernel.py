@@ -30,6 +30,7 @@ class FakeKernel:
         self.poll_sets: dict[int, list[int]] = {}
         self.counters: set[int] = set()
         self.posted: list[tuple[int, int, int]] = []
+        self.most_posts = 10_000
         self.closed: list[int] = []
         self.calls: list[tuple[str, Any]] = []
         self.fail: dict[str, int] = {}
@@ -103,6 +104,16 @@ class FakeKernel:
         self.posted.append((arg.ep, arg.context, arg.op_flags))
 
     send = recv
+
+    def batch(self, arg: Any) -> None:
+        calls = (_uapi.kfab_batch_call * arg.post_count).from_address(arg.posts)
+        for call in calls[arg.posted :]:
+            name = next(n.lower() for r, n in _uapi.CALL_NAMES.items() if r == call.cmd)
+            if (number := self.fail.get(name)) or len(self.posted) >= self.most_posts:
+                arg.out_post_err = number or errno.EAGAIN
+                return
+            getattr(self, name)(_uapi.kfab_msg.from_address(call.arg))
+            arg.posted += 1
 
     def cq_read(self, arg: Any) -> int:
         queue = self.queues[arg.cq]
