@@ -30,8 +30,6 @@ import kfabric_py as kp
 from kfabric.guest.waiting import wait_until
 from kfabric_py import _uapi
 
-pytestmark = pytest.mark.core
-
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 
 NOW, NONE = _uapi.KFAB_DEADLINE_NOW, _uapi.KFAB_DEADLINE_NONE
@@ -154,6 +152,7 @@ def test_posts_are_made_in_their_order(mock: Mock) -> None:
     assert contexts(room, 3) == [1, 2, 3]
 
 
+@pytest.mark.core
 def test_post_that_fails_is_named(mock: Mock) -> None:
     """V6: the posts before it are made, none after it is, and its errno is that of its ioctl."""
     ep = mock.endpoint(cq=mock.cq())
@@ -210,6 +209,7 @@ def test_nothing_is_waited_for_after_a_failed_post(mock: Mock, in_thread: InThre
     assert batch.results == [-errno.EAGAIN, 1]
 
 
+@pytest.mark.core
 def test_event_ends_the_wait_and_is_read(mock: Mock, in_thread: InThread) -> None:
     """W2: the call sleeps until the operation that it has posted completes, and reads it."""
     wait_set = mock.wait_set()
@@ -256,6 +256,7 @@ def test_deadline_is_reported_and_the_reads_are_made(mock: Mock) -> None:
     assert batch.results == [-errno.EAGAIN]
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("restart", [False, True], ids=["no restart", "restart"])
 def test_interrupted_call_posts_nothing_twice(
     mock: Mock, in_thread: InThread, restart: bool
@@ -309,6 +310,34 @@ def test_signal_after_a_read_ends_the_reads(mock: Mock, in_thread: InThread) -> 
         assert call.result() == 1
     assert batch.results == [1, POISON]
     assert [entry.data for entry in second.read()] == [2]
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["first read", "second read"])
+def test_signal_ends_the_wait_for_another_reader(
+    mock: Mock, in_thread: InThread, place: int
+) -> None:
+    """W5, X2: hook D7: EINTR if nothing was read yet, else the reads that were made count."""
+    cqs = [mock.cq(), mock.cq()]
+    for cq in cqs:
+        mock.inject(mock.endpoint(cq=cq), count=2)
+    ep = mock.endpoint(cq=mock.cq())
+    batch = Batch(mock)
+    batch.recv(ep)
+    for cq in cqs:
+        batch.read(cq, count=1)
+    with handler(signal.SIGUSR1, lambda: None, restart=False):
+        hook = mock.hook("D7", cqs[place])
+        reader = in_thread(lambda: cqs[place].read(1))
+        hook.stopped()
+        call = in_thread(batch.call).asleep(r"^kfd_read_lock\b")
+        signal.pthread_kill(call.ident, signal.SIGUSR1)
+        assert call.result() == (place or -errno.EINTR)
+        assert batch.answer == (1, 0, 0)
+        hook.go()
+        assert len(reader.result()) == 1
+    assert pending(mock, ep, 1)
+    # One entry went to the other reader, and one to the batch if it read the first queue.
+    assert [len(cq.read()) for cq in cqs] == [1, 2 - place]
 
 
 def test_members_of_all_classes_are_read(mock: Mock, in_thread: InThread) -> None:
