@@ -81,7 +81,8 @@ class Reader:
         from drgn.helpers.linux.panic import panic_message
 
         release = self._program["UTS_RELEASE"].string_().decode()
-        message, thread = b"", None
+        message: bytes | None = None
+        thread = None
         with self._reading("the kernel's log"):
             message = panic_message(self._program)
         with self._reading("the thread that panicked"):
