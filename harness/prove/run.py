@@ -134,7 +134,8 @@ class Outcome:
         if self.proved:
             return "proved"
         if self.job.mode is Mode.BOUND and self.result.complete:
-            return f"no fault up to {self.job.bound} preemptions"
+            preemptions = "1 preemption" if self.job.bound == 1 else f"{self.job.bound} preemptions"
+            return f"no fault up to {preemptions}"
         if self.job.mode is Mode.REPLAY:
             return "no fault"
         limit = f" ({self.result.why_not})" if self.result.why_not else ""

@@ -104,6 +104,18 @@ PROVE_SCENARIO(exclusive_waits_again, .rules = "W3 V4", .tables = "14",
 	       .threads = { { "waits again", wait_twice, PROVE_STAYS },
 			    { "waiter", wait_and_read }, { "publisher", publish_one } });
 
+static void look_once(void)
+{
+	kfi_wait(set, 0);
+}
+
+PROVE_SCENARIO(exclusive_waits_beside_look, .rules = "W3 V4", .tables = "14", .bound = 2,
+	       .says = "a third thread looks as a turn is given: it ends no turn but its own",
+	       .setup = setup, .finish = finish_passed,
+	       .threads = { { "waits again", wait_twice, PROVE_STAYS },
+			    { "waiter", wait_and_read }, { "publisher", publish_one },
+			    { "looks", look_once } });
+
 static void finish_three(void)
 {
 	prove_check(records[0].n == 1 && records[1].n == 1 && records[2].n == 1,
@@ -180,6 +192,41 @@ PROVE_SCENARIO(exclusive_two_members, .rules = "W3 Q8 V4", .tables = "14 2", .bo
 	       .threads = { { "CQ first", take_entry },
 			    { "counter first", take_change },
 			    { "provider", publish_and_count } });
+
+/* Both entries have woken a thread before the first of them is read. */
+static bool published, too_early;
+
+static void publish_two_noting(void)
+{
+	publish(0, 2);
+	WRITE_ONCE(published, true);
+}
+
+static void wait_and_read_noting(void)
+{
+	mine()->ret = kfi_wait(set, FOREVER);
+	if (mine()->ret)
+		return;
+	if (!READ_ONCE(published))
+		WRITE_ONCE(too_early, true);
+	read_cq(0, 1);
+}
+
+static void finish_not_more(void)
+{
+	prove_check(too_early || counts_of(kfi_wait_queue(set)).wakes <= 2,
+		    "two entries wake at most two threads");
+	end_sleepers(kfi_wait_queue(set));
+	close_all();
+}
+
+PROVE_SCENARIO(exclusive_no_third, .rules = "W3", .tables = "14", .bound = 1,
+	       .says = "three threads and two entries: a read wakes no third thread",
+	       .setup = setup, .finish = finish_not_more,
+	       .threads = { { "waiter 1", wait_and_read_noting, PROVE_STAYS },
+			    { "waiter 2", wait_and_read_noting, PROVE_STAYS },
+			    { "waiter 3", wait_and_read_noting, PROVE_STAYS },
+			    { "publisher", publish_two_noting } });
 
 static void wait_and_read_two_cqs(void)
 {

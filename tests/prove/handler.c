@@ -266,6 +266,100 @@ PROVE_SCENARIO(handler_eq, .rules = "Q9", .tables = "10",
 	       .setup = setup_eq, .finish = finish_first,
 	       .threads = { { "writer", write_two } });
 
+/* Only the blocking read arms: the handler does not read. */
+static bool second_slept;
+
+static void count_cq_call(struct kfid_cq *fcq, void *context)
+{
+	begin_call();
+	end_call();
+}
+
+static void setup_counted(void)
+{
+	open_domain();
+	prove_check(!try_open_cq(0, 4, KFI_CQ_COND_NONE, count_cq_call), "the CQ opens");
+}
+
+static void publish_and_read_two(void)
+{
+	publish_one();
+	await_handler(kfi_cq_source(cq[0]));
+	read_one();
+	read_one();
+}
+
+static void publish_to_sleeper(void)
+{
+	second_slept = asleep_in(cq_queue());
+	publish_one();
+}
+
+static void finish_counted(void)
+{
+	await_handler(kfi_cq_source(cq[0]));
+	prove_check(!second_slept || calls == 2, "a read that sleeps arms the handler");
+	close_all();
+}
+
+PROVE_SCENARIO(handler_sread_arms, .rules = "Q9", .tables = "10",
+	       .says = "a blocking read of a CQ arms its handler, which does not read",
+	       .setup = setup_counted, .finish = finish_counted,
+	       .threads = { { "reader", publish_and_read_two },
+			    { "publisher", publish_to_sleeper } });
+
+static void count_call(struct kfid_eq *feq, void *context)
+{
+	begin_call();
+	end_call();
+}
+
+static void setup_eq_counted(void)
+{
+	open_domain();
+	prove_check(!kfi_core_eq_open(&fabric->fabric, NULL, &eq, count_call, NULL),
+		    "the EQ opens");
+}
+
+static void write_event(void)
+{
+	struct kfi_eq_entry entry = { };
+
+	prove_check(kfi_eq_write(eq, KFI_NOTIFY, &entry, sizeof(entry), 0) > 0,
+		    "the event is written");
+}
+
+static void write_and_read_two(void)
+{
+	struct kfi_eq_entry entry;
+	unsigned int i;
+	u32 event;
+
+	write_event();
+	await_handler(kfi_eq_source(eq));
+	for (i = 0; i < 2; i++)
+		kfi_eq_sread(eq, &event, &entry, sizeof(entry), FOREVER, 0);
+}
+
+static void write_to_sleeper(void)
+{
+	second_slept = asleep_in(eq_queue());
+	write_event();
+}
+
+static void finish_eq_counted(void)
+{
+	await_handler(kfi_eq_source(eq));
+	prove_check(!second_slept || calls == 2, "a read that sleeps arms the handler");
+	close_all();
+}
+
+PROVE_SCENARIO(handler_eq_sread_arms, .rules = "Q9", .tables = "10",
+	       .says = "a blocking read of an EQ arms its handler, which does not read",
+	       .setup = setup_eq_counted, .finish = finish_eq_counted,
+	       .threads = { { "reader", write_and_read_two },
+			    { "writer", write_to_sleeper } });
+
 static void handle_beside_loss(struct kfid_cq *fcq, void *context)
 {
 	struct kfi_cq_entry entry;
