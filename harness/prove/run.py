@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from kfabric.errors import ExitStatus, KfabricError, UsageError
+from kfabric.errors import ExitStatus, KfabricError, UsageError, counted
 from kfabric.prove import output
 from kfabric.prove.output import Finding, Output, OutputError, Result, Scenario
 from kfabric.vm import tools
@@ -134,8 +134,7 @@ class Outcome:
         if self.proved:
             return "proved"
         if self.job.mode is Mode.BOUND and self.result.complete:
-            preemptions = "1 preemption" if self.job.bound == 1 else f"{self.job.bound} preemptions"
-            return f"no fault up to {preemptions}"
+            return f"no fault up to {counted(self.job.bound or 0, 'preemption')}"
         if self.job.mode is Mode.REPLAY:
             return "no fault"
         limit = f" ({self.result.why_not})" if self.result.why_not else ""
