@@ -312,8 +312,8 @@ class Receiving(Posting):
             contexts: one context for each message.
 
         Returns:
-            How many receives were posted. Fewer than were given if one was refused: the
-            call for the rest raises its error.
+            How many receives were posted. These are fewer than were given if one was
+            refused; the call for the rest raises its error.
 
         Raises:
             KfiError: the first one was refused.
@@ -411,8 +411,8 @@ class Sending(Posting):
             contexts: one context for each message.
 
         Returns:
-            How many were posted. Fewer than were given if one was refused, for example
-            because the queue is full: the call for the rest raises its error.
+            How many were posted. These are fewer than were given if one was refused, for
+            example because the queue is full; the call for the rest raises its error.
 
         Raises:
             KfiError: the first one was refused.

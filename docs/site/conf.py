@@ -37,7 +37,8 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("c:.*", ".*"),  # the kernel's, and those without kernel-doc
     ("py:.*", r"(asyncio|collections\.abc|ctypes|dataclasses|fcntl|os|select|selectors)(\..*)?"),
-    ("py:class", r"kfabric_py\._.*|Client|Handle|Local|Remote|W"),  # names of types in signatures
+    # Names of types in signatures.
+    ("py:class", r"kfabric_py\._.*|Client|Handle|Local|Remote|W|WriteableBuffer"),
 ]
 # All members of a class, but not those of these bases.
 autodoc_default_options = {"inherited-members": "int, tuple, BaseException, OSError"}
