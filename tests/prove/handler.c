@@ -242,23 +242,30 @@ static void handle_eq(struct kfid_eq *feq, void *context)
 	end_call();
 }
 
-static void setup_eq(void)
+static void open_handled_eq(kfi_event_handler handler)
 {
 	open_domain();
-	prove_check(!kfi_core_eq_open(&fabric->fabric, NULL, &eq, handle_eq, NULL),
+	prove_check(!kfi_core_eq_open(&fabric->fabric, NULL, &eq, handler, NULL),
 		    "the EQ opens");
+}
+
+static void setup_eq(void)
+{
+	open_handled_eq(handle_eq);
+}
+
+static void write_event(u64 data)
+{
+	struct kfi_eq_entry entry = { .data = data };
+
+	prove_check(kfi_eq_write(eq, KFI_NOTIFY, &entry, sizeof(entry), 0) > 0,
+		    "the event is written");
 }
 
 static void write_two(void)
 {
-	struct kfi_eq_entry entry = { };
-	unsigned int i;
-
-	for (i = 1; i <= 2; i++) {
-		entry.data = entry_number(prove_self(), i);
-		prove_check(kfi_eq_write(eq, KFI_NOTIFY, &entry, sizeof(entry), 0) > 0,
-			    "the event is written");
-	}
+	write_event(entry_number(prove_self(), 1));
+	write_event(entry_number(prove_self(), 2));
 }
 
 PROVE_SCENARIO(handler_eq, .rules = "Q9", .tables = "10",
@@ -295,11 +302,16 @@ static void publish_to_sleeper(void)
 	publish_one();
 }
 
-static void finish_counted(void)
+static void check_counted(struct kfi_source *src)
 {
-	await_handler(kfi_cq_source(cq[0]));
+	await_handler(src);
 	prove_check(!second_slept || calls == 2, "a read that sleeps arms the handler");
 	close_all();
+}
+
+static void finish_counted(void)
+{
+	check_counted(kfi_cq_source(cq[0]));
 }
 
 PROVE_SCENARIO(handler_sread_arms, .rules = "Q9", .tables = "10",
@@ -308,7 +320,7 @@ PROVE_SCENARIO(handler_sread_arms, .rules = "Q9", .tables = "10",
 	       .threads = { { "reader", publish_and_read_two },
 			    { "publisher", publish_to_sleeper } });
 
-static void count_call(struct kfid_eq *feq, void *context)
+static void count_eq_call(struct kfid_eq *feq, void *context)
 {
 	begin_call();
 	end_call();
@@ -316,17 +328,7 @@ static void count_call(struct kfid_eq *feq, void *context)
 
 static void setup_eq_counted(void)
 {
-	open_domain();
-	prove_check(!kfi_core_eq_open(&fabric->fabric, NULL, &eq, count_call, NULL),
-		    "the EQ opens");
-}
-
-static void write_event(void)
-{
-	struct kfi_eq_entry entry = { };
-
-	prove_check(kfi_eq_write(eq, KFI_NOTIFY, &entry, sizeof(entry), 0) > 0,
-		    "the event is written");
+	open_handled_eq(count_eq_call);
 }
 
 static void write_and_read_two(void)
@@ -335,7 +337,7 @@ static void write_and_read_two(void)
 	unsigned int i;
 	u32 event;
 
-	write_event();
+	write_event(0);
 	await_handler(kfi_eq_source(eq));
 	for (i = 0; i < 2; i++)
 		kfi_eq_sread(eq, &event, &entry, sizeof(entry), FOREVER, 0);
@@ -344,14 +346,12 @@ static void write_and_read_two(void)
 static void write_to_sleeper(void)
 {
 	second_slept = asleep_in(eq_queue());
-	write_event();
+	write_event(0);
 }
 
 static void finish_eq_counted(void)
 {
-	await_handler(kfi_eq_source(eq));
-	prove_check(!second_slept || calls == 2, "a read that sleeps arms the handler");
-	close_all();
+	check_counted(kfi_eq_source(eq));
 }
 
 PROVE_SCENARIO(handler_eq_sread_arms, .rules = "Q9", .tables = "10",
