@@ -258,8 +258,8 @@ enum kfr_conn_state {
  * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to and @salt
  * @salt: random; constant
  * @nflows: their number
- * @nneeds: flows, and operations that have not ended
- * @needs: the same by user; these two grow under @lock only
+ * @ncharged: flows, and operations that have not ended
+ * @charged: the same by user; these two grow under @lock only
  * @jobs: all jobs of the connection
  * @njobs: their number
  * @nabandoned: abandoned operations and jobs that @abandoned found when it ran last;
@@ -361,8 +361,8 @@ struct kfr_conn {
 	DECLARE_HASHTABLE(flows, KFR_FLOW_BITS);
 	u32 salt;
 	unsigned int nflows;
-	atomic_t nneeds;
-	atomic_t needs[1 << KFR_OWNER_BITS];
+	atomic_t ncharged;
+	atomic_t charged[1 << KFR_OWNER_BITS];
 	struct list_head jobs;
 	unsigned int njobs;
 	unsigned int nabandoned;
@@ -426,7 +426,7 @@ enum kfr_op_state {
  * @parked: @sent is on kfr_flow.parked
  * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
  *	flow now
- * @counted: in kfr_conn.needs
+ * @charged: in kfr_conn.charged
  * @share: where
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
@@ -469,7 +469,7 @@ struct kfr_op {
 	enum kfr_op_state state;
 	bool parked;
 	struct kfr_flow *flow;
-	bool counted;
+	bool charged;
 	u8 share;
 	bool has_id;
 	void *context;

@@ -478,53 +478,53 @@ static struct kfr_flow *kfr_flow_find(const struct kfr_conn *conn,
 	return NULL;
 }
 
-static void kfr_need_less(struct kfr_conn *conn, u8 share)
+static void kfr_uncharge(struct kfr_conn *conn, u8 share)
 {
-	atomic_dec(&conn->nneeds);
-	atomic_dec(&conn->needs[share]);
+	atomic_dec(&conn->ncharged);
+	atomic_dec(&conn->charged[share]);
 }
 
 /**
- * kfr_flow_need() - may a user have another operation on a connection?
+ * kfr_op_charge() - charge an operation to its user
  * @conn: the connection
  * @op: about to be submitted
  *
- * It may come to need a flow, and a connection with %KFR_FLOWS flows takes no new
- * operations. With a flow it may be parked there, and the peer decides how often its
- * flow is searched. So a user may have an eighth of %KFR_FLOWS if half of them are
- * flows or operations.
+ * An operation may make a flow, and a connection with %KFR_FLOWS flows takes no
+ * new operations. If there is a flow, the operation may be parked there, and the
+ * peer decides how often a flow's operations are searched. So if flows and
+ * operations are more than half of %KFR_FLOWS, a user may have an eighth of them.
  *
  * Context: any; the caller holds the connection's lock.
- * Return: false: its user has enough; true: it is counted until kfr_flow_unneed().
+ * Return: false: its user has enough; true: it is charged until kfr_op_uncharge().
  */
-bool kfr_flow_need(struct kfr_conn *conn, struct kfr_op *op)
+bool kfr_op_charge(struct kfr_conn *conn, struct kfr_op *op)
 {
 	unsigned long owner = op->tx->ep->rdm->domain->base.owner;
 
 	lockdep_assert_held(&conn->lock);
 	op->share = hash_long(owner, KFR_OWNER_BITS);
 	if (owner >= KFI_OWNER_USER &&
-	    atomic_read(&conn->nneeds) >= KFR_FLOWS / 2 &&
-	    atomic_read(&conn->needs[op->share]) >= KFR_FLOWS / 8)
+	    atomic_read(&conn->ncharged) >= KFR_FLOWS / 2 &&
+	    atomic_read(&conn->charged[op->share]) >= KFR_FLOWS / 8)
 		return false;
-	atomic_inc(&conn->nneeds);
-	atomic_inc(&conn->needs[op->share]);
-	op->counted = true;
+	atomic_inc(&conn->ncharged);
+	atomic_inc(&conn->charged[op->share]);
+	op->charged = true;
 	return true;
 }
 
 /**
- * kfr_flow_unneed() - an operation has ended, the mirror of kfr_flow_need()
+ * kfr_op_uncharge() - an operation has ended, the mirror of kfr_op_charge()
  * @conn: its connection
  * @op: the operation, owned by the caller
  *
  * Context: any.
  */
-void kfr_flow_unneed(struct kfr_conn *conn, struct kfr_op *op)
+void kfr_op_uncharge(struct kfr_conn *conn, struct kfr_op *op)
 {
-	if (op->counted)
-		kfr_need_less(conn, op->share);
-	op->counted = false;
+	if (op->charged)
+		kfr_uncharge(conn, op->share);
+	op->charged = false;
 }
 
 /**
@@ -603,7 +603,7 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	flow->lent = true;
 	/* The operation's place is the flow's now. */
 	flow->share = op->share;
-	op->counted = false;
+	op->charged = false;
 	flow->last = op->place;
 	kfr_flow_count_sent(conn, flow);
 	INIT_LIST_HEAD(&flow->parked);
@@ -706,7 +706,7 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	list_del(&flow->turn);
 	hash_del(&flow->link);
 	conn->nflows--;
-	kfr_need_less(conn, flow->share);
+	kfr_uncharge(conn, flow->share);
 	kfree(flow);
 }
 

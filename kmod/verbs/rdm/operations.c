@@ -83,7 +83,7 @@ int kfr_op_submit(struct kfr_op *op)
 	dead = conn->state == KFR_DEAD;
 	if (conn->leaving)
 		err = -ESHUTDOWN;
-	else if (!dead && !kfr_flow_need(conn, op))
+	else if (!dead && !kfr_op_charge(conn, op))
 		err = -EAGAIN;
 	if (!err) {
 		/* @op may drop its own after the section. */

@@ -285,7 +285,7 @@ void kfr_op_done(struct kfr_op *op)
 
 	kfr_op_unmap(op);
 	if (conn) {
-		kfr_flow_unneed(conn, op);
+		kfr_op_uncharge(conn, op);
 		atomic_dec(&conn->nops);
 	}
 	if (op->tx)
