@@ -92,6 +92,23 @@
  * readiness. After all of them have stored, the second phase wakes each distinct
  * queue once. So a woken thread finds every target updated. A thread that looks
  * without having slept may see the first target updated and the second one not.
+ *
+ * DOC: A flag, then a lock
+ *
+ * Some flags are set and read without a barrier, because a lock orders what they
+ * announce. The publisher stores with the lock held, and sets the flag after it has
+ * taken the lock. The reader reads the flag first. It looks with the lock held, or
+ * after it has held the lock:
+ *
+ *	publisher			reader
+ *	---------			------
+ *	lock; store; unlock
+ *	set the flag			read the flag
+ *					lock; look; unlock
+ *
+ * Suppose the reader's section came first. The flag is read before the reader's unlock,
+ * which comes before the publisher's lock, after which the flag is set. So the reader
+ * has not found the flag set. A reader that has found it set looks after the store.
  */
 #ifndef _KFABRIC_CORE_H_
 #define _KFABRIC_CORE_H_
@@ -468,13 +485,13 @@ static inline void kfi_domain_progress(struct kfi_domain_base *domain)
 
 /*
  * Is the device gone? Then no further entry will be stored. To be called before
- * the caller looks for entries: the last entry is stored before @lost is set.
+ * the caller looks for entries, or with @lock held: the last entry is stored before
+ * @lost is set, and each look holds @lock; see "A flag, then a lock".
  * Context: any.
  */
 static inline bool kfi_source_lost(const struct kfi_source *src)
 {
-	/* Pairs with kfi_source_lose(). */
-	return smp_load_acquire(&src->lost);
+	return READ_ONCE(src->lost);
 }
 
 /* A read found nothing: let the handler run for the next entry. */

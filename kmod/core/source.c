@@ -295,8 +295,8 @@ void kfi_source_taken(struct kfi_source *src, u64 left)
 void kfi_source_lose(struct kfi_source *src)
 {
 	lockdep_assert_held(&src->domain->lock);
-	/* Pairs with kfi_source_lost(). */
-	smp_store_release(&src->lost, true);
+	/* No release: src->lock orders the last entry, see kfi_source_lost(). */
+	WRITE_ONCE(src->lost, true);
 	kfi_waitq_lose(&src->own);
 	if (src->set)
 		kfi_waitq_lose(src->queue);
