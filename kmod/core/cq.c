@@ -657,6 +657,10 @@ ktime_t kfi_sread_deadline(int timeout_ms)
 /*
  * A call that began before the signal sees its number and ends, also if an entry had
  * woken its thread first. A call that begins later never sees it.
+ *
+ * The number is no barrier: it is given out and recorded with the lock held that each
+ * look takes. So a thread that has noted the number finds it recorded; see "A flag,
+ * then a lock" in core.h.
  */
 static int kfi_cq_op_signal(struct kfid_cq *fcq)
 {
@@ -672,7 +676,7 @@ static int kfi_cq_op_signal(struct kfid_cq *fcq)
 		return -KFI_EINVAL;
 	rcu_read_lock();
 	spin_lock_irqsave(&cq->src.lock, flags);
-	wake.seq = atomic64_inc_return(&cq->src.queue->pubs);
+	wake.seq = atomic64_inc_return_relaxed(&cq->src.queue->pubs);
 	WRITE_ONCE(cq->signalled, wake.seq);
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 	kfi_waitq_wake(cq->src.queue, &wake);
