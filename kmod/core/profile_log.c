@@ -222,10 +222,12 @@ ssize_t kfi_profile_wait_take(struct kfid_profile *prof, ktime_t deadline,
 		if (n)
 			break;
 		/*
-		 * Pairs with kfi_waitq_check_dead(). Read before the take: earlier
-		 * events are still taken.
+		 * Read before the take: earlier events are still taken. No acquire:
+		 * events are kept, and taken, with p->lock held; see "A flag, then a
+		 * lock" in core.h. What the caller does next comes after the full
+		 * barrier of kfi_fid_put().
 		 */
-		dead = smp_load_acquire(&p->queue.dead);
+		dead = READ_ONCE(p->queue.dead);
 		n = take(arg);
 		if (n == -KFI_EAGAIN && dead)
 			n = -KFI_ENODEV;
