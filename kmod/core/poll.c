@@ -94,8 +94,8 @@ static bool kfi_member_ready(const struct kfi_member *m)
 {
 	lockdep_assert_held(&m->set->lock);
 	if (m->src->fid->fclass == KFI_CLASS_CNTR) {
-		/* Pairs with kfi_cntr_changed(). */
-		return smp_load_acquire(&m->src->changes) != m->mark;
+		/* No acquire: kfi_member_report() reads it again, with one. */
+		return READ_ONCE(m->src->changes) != m->mark;
 	}
 	/* Pairs with kfi_source_set_ready(). */
 	return smp_load_acquire(&m->src->ready);
