@@ -19,7 +19,7 @@ static atomic_t kfi_last_id;
  */
 u32 kfi_new_id(void)
 {
-	return (u32)atomic_inc_return(&kfi_last_id);
+	return (u32)atomic_inc_return_relaxed(&kfi_last_id);
 }
 
 /**
