@@ -35,7 +35,7 @@ _ORDERED = re.compile(
     r"\b(?:smp_load_acquire|smp_store_release|smp_r?w?mb|smp_mb__\w+|set_current_state|"
     r"rcu_assign_pointer|"
     r"atomic(?:64|_long)?_(?:\w+_(?:acquire|release)|\w+_return|fetch_\w+|xchg|cmpxchg|"
-    r"inc_not_zero))(?=\()"
+    r"inc_not_zero)(?<!_relaxed))(?=\()"
 )
 _NAMES = {
     "smp_store_release": "WRITE_ONCE",

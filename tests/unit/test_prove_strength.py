@@ -308,6 +308,8 @@ def test_barrier_that_no_scenario_needs_is_listed(weakened: dict[str, Weakened])
         ("atomic_cmpxchg_acquire(&v, 1, 0)", "atomic_cmpxchg_relaxed(&v, 1, 0)"),
         ("__set_current_state(TASK_RUNNING)", None),
         ("atomic_inc(&v)", None),
+        ("atomic64_inc_return_relaxed(&v)", None),
+        ("atomic_fetch_add_relaxed(1, &v)", None),
         ('pr_info("smp_mb() is a full barrier")', None),
     ],
 )
