@@ -50,6 +50,10 @@
  * (If the sleeper comes before the number is given out, it is woken: an event did
  * happen during its call. Numbering before the store would close that gap, and
  * would lose wake-ups.)
+ *
+ * The look that must cover the publications is look (B), before the sleep. A full
+ * barrier stands between the number and this look, that of set_current_state(), and
+ * between the store and its number, which is a full barrier itself.
  */
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -478,9 +482,11 @@ int kfi_waitq_sleep(struct kfi_waiter *w, kfi_ready_fn ready, void *arg,
 	if (deadline != KFI_DEADLINE_NOW)
 		might_sleep();
 	kfi_waiter_again(w);
+	/*
+	 * Number first, look second. The look before the sleep sees every publication
+	 * up to the number; this one needs no barrier, since it only saves a sleep.
+	 */
 	w->seen = atomic64_read(&w->queue->pubs);
-	/* Number first, look second: a look sees every publication up to it. */
-	smp_rmb();
 	if (!w->mutex && ready(arg))
 		return 0;
 	if (deadline == KFI_DEADLINE_NOW)
