@@ -400,7 +400,11 @@ static void kfi_profile_lose(struct kfi_profile *p)
 		return;
 	p->lost = true;
 	kfi_waitq_lose(&p->queue);
-	wake.seq = atomic64_inc_return(&p->queue.pubs);
+	/*
+	 * No barrier: the end is noted with the queue's lock held, which a sleeper
+	 * takes between number and look; see "A flag, then a lock" in core.h.
+	 */
+	wake.seq = atomic64_inc_return_relaxed(&p->queue.pubs);
 	kfi_waitq_wake(&p->queue, &wake);
 }
 

@@ -53,7 +53,9 @@
  *
  * The look that must cover the publications is look (B), before the sleep. A full
  * barrier stands between the number and this look, that of set_current_state(), and
- * between the store and its number, which is a full barrier itself.
+ * between the store and its number, which is a full barrier itself. The numbers of
+ * kfi_cq_op_signal() and kfi_profile_lose() are none: what they announce is stored
+ * under a lock that the sleeper takes after it has noted the number.
  */
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
