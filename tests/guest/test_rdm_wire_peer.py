@@ -370,6 +370,23 @@ def test_refused_messages_are_sent_again(rdm: RdmNet, node: Node) -> None:
     assert {Op.RESUME, Op.WANT} & {header.op for header in b.log}
 
 
+def test_no_epoch_of_resume_is_zero(rdm: RdmNet, node: Node) -> None:
+    """Epochs begin again without 0, which is that of flows that were not resumed yet."""
+    a, b = begun_here(rdm, node, info=few(rdm))
+    for _ in range(16):
+        requests = [b.send(number(a), b"x") for _ in range(KEPT + 1)]
+        while not requests[-1].naks:
+            b.handle_one()
+        for _ in requests:
+            a.ep.recv(a.buffer[:1])
+        for request in requests:
+            assert b.finish(request) is Status.OK
+            a.entry()
+    epochs = [header.epoch for header in b.log if header.op == Op.RESUME]
+    assert epochs[-1] < epochs[0], "they did not begin again"
+    assert 0 not in epochs
+
+
 @pytest.mark.parametrize("length", [1, 5000])
 def test_kernel_sends_refused_messages_again(rdm: RdmNet, node: Node, length: int) -> None:
     """RESUME brings all of them, in the order of submission, in its epoch."""

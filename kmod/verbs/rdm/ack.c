@@ -115,6 +115,20 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	spin_unlock_irqrestore(&conn->lock, irq);
 }
 
+/*
+ * The epochs of a connection begin again after 65,536. A sender without a flow has 0,
+ * and the one of a blocked flow has its old one until RESUME arrives, so neither is
+ * given out: what it has sent before would be taken for new.
+ */
+static __le16 kfr_next_epoch(struct kfr_conn *conn, __le16 old)
+{
+	lockdep_assert_held(&conn->lock);
+	do
+		conn->epochs++;
+	while (!conn->epochs || conn->epochs == le16_to_cpu(old));
+	return cpu_to_le16(conn->epochs);
+}
+
 /**
  * kfr_ctl_add_resume() - queue RESUME, or queue it anew
  * @gate: the flow; owned by the message from now on if @gone
@@ -135,7 +149,7 @@ void kfr_ctl_add_resume(struct kfr_gate *gate, bool gone)
 
 	spin_lock_irqsave(&conn->lock, irq);
 	dead = conn->state == KFR_DEAD;
-	hdr->epoch = cpu_to_le16(++conn->epochs);
+	hdr->epoch = kfr_next_epoch(conn, hdr->epoch);
 	if (gone)
 		hdr->status = cpu_to_le32(KFR_NO_ENDPOINT);
 	if (!dead)

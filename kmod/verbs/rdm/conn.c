@@ -375,6 +375,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	kfr_conn_init_lists(conn);
 	hash_init(conn->flows);
 	conn->salt = get_random_u32();
+	conn->epochs = KFR_FIRST_EPOCH;
 	atomic_set(&conn->posted, 1);
 	init_completion(&conn->drained);
 	init_completion(&conn->idle);

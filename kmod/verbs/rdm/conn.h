@@ -244,7 +244,7 @@ enum kfr_conn_state {
  * @acked: last number for which an ACK was sent
  * @tx_count: requests sent; on the wire are the lower 32 bits
  * @rx_count: requests handled; rule as for @rx_seq
- * @epochs: last epoch of all receive contexts: each is used once
+ * @epochs: last epoch of all receive contexts, see kfr_next_epoch()
  * @orphans: a receive context with a flow of this connection has closed; set
  *	once under that kfr_rx.lock, never cleared, read without
  * @nctls: control messages on @urgent but RESUMEs, of which a flow has one at most

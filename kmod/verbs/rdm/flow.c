@@ -137,9 +137,11 @@ bool kfr_flow_blocked(const struct kfr_rx *rx)
 	return xa_marked(&rx->flows, kfr_flow_mark(false));
 }
 
-/* A flow in the epoch of its first request, with its RESUME. Return: 0 or -ENOMEM. */
-static int kfr_gate_new(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
+/* A flow in the epoch of @hdr, with its RESUME. Return: 0 or -ENOMEM. */
+static int kfr_gate_new(struct kfr_rx *rx, struct kfr_conn *conn,
+			const struct kfr_hdr *hdr)
 {
+	bool by_key = kfr_hdr_by_key(hdr);
 	struct kfr_gate *gate = kzalloc(sizeof(*gate), GFP_ATOMIC | __GFP_NOWARN);
 	struct kfr_hdr to = {
 		.dst = cpu_to_le16(rx->ep->addr.id),
@@ -154,6 +156,7 @@ static int kfr_gate_new(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
 		return -ENOMEM;
 	INIT_LIST_HEAD(&gate->resume.item.link);
 	kfr_reply_hdr(&gate->resume.hdr, &to, KFR_OP_RESUME, KFR_OK, 0, 0);
+	gate->resume.hdr.epoch = hdr->epoch;
 	gate->conn = conn;
 	err = xa_insert(&rx->flows, kfr_flow_index(conn, by_key), gate,
 			GFP_ATOMIC | __GFP_NOWARN);
@@ -166,21 +169,23 @@ static int kfr_gate_new(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
  * kfr_flow_block() - accept no requests of this flow until RESUME
  * @rx: the context
  * @conn: connection of the sender
- * @by_key: the flow of RMA by key
+ * @hdr: header of the request that is refused
  *
  * The caller queues NAK in the same section of the lock.
  *
  * Context: any; the caller holds the context's lock.
  * Return: 0; -ENOMEM: the caller refuses the request for good.
  */
-int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key)
+int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn,
+		   const struct kfr_hdr *hdr)
 {
+	bool by_key = kfr_hdr_by_key(hdr);
 	unsigned long i = kfr_flow_index(conn, by_key);
 	int err = 0;
 
 	lockdep_assert_held(&rx->lock);
 	if (!xa_load(&rx->flows, i))
-		err = kfr_gate_new(rx, conn, by_key);
+		err = kfr_gate_new(rx, conn, hdr);
 	/* A pulled request may find it blocked. */
 	if (!err && !xa_get_mark(&rx->flows, i, kfr_flow_mark(by_key))) {
 		xa_set_mark(&rx->flows, i, kfr_flow_mark(by_key));

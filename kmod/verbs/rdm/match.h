@@ -281,7 +281,8 @@ bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn,
 bool kfr_flow_accepts(struct kfr_rx *rx, const struct kfr_conn *conn,
 		      const struct kfr_hdr *hdr);
 bool kfr_flow_blocked(const struct kfr_rx *rx);
-int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn, bool by_key);
+int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn,
+		   const struct kfr_hdr *hdr);
 void kfr_rx_resume(struct kfr_rx *rx, bool by_key);
 void kfr_rx_resume_room(struct work_struct *work);
 void kfr_rx_drop_flows(struct kfr_rx *rx);

@@ -151,6 +151,7 @@
  * it may use again although the job's FIN has not left here yet.
  */
 #define KFR_JOBS	(KFR_IDS + KFR_DATA_WRS + KFR_TXBUFS)
+#define KFR_FIRST_EPOCH	(U16_MAX - 8)	/* tests see them begin again */
 #define KFR_FLOWS	16384	/* flows; then new requests go elsewhere */
 #define KFR_FLOW_BITS	7	/* of the hash table of these */
 #define KFR_OWNER_BITS	6	/* users of a connection are told apart by hash */

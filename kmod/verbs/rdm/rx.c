@@ -317,7 +317,7 @@ static enum kfr_arrival_result kfr_rx_block(struct kfr_rx *rx,
 					    struct kfr_arrival *in)
 {
 	lockdep_assert_held(&rx->lock);
-	if (kfr_flow_block(rx, in->conn, kfr_hdr_by_key(in->hdr)))
+	if (kfr_flow_block(rx, in->conn, in->hdr))
 		return KFR_OUT_OF_MEMORY;
 	return kfr_rx_push_back(rx, in);
 }

@@ -432,7 +432,7 @@ class Peer:
         flow.room = room
         if not flow.blocked:
             return
-        self._epochs = (self._epochs + 1) % (1 << 16)
+        self._epochs = self._epochs % 0xFFFF + 1
         flow.blocked, flow.epoch = False, self._epochs
         self._post(
             Header(
