@@ -32,6 +32,8 @@ RIGHT = (
     "wait-event-signal",
     "wait-event-killed",
     "completion-all",
+    "data-race-read",
+    "data-race-write",
 )
 WRONG = {
     "rcu-too-long": ("race", "use-after-free"),
@@ -42,6 +44,8 @@ WRONG = {
     "irqs-enabled-inside": ("irq-unsafe",),
     "allocation-inside": ("atomic-sleep",),
     "lock-not-held": ("not-held",),
+    "data-race-other": ("race",),
+    "data-race-freed": ("use-after-free",),
 }
 MEMORIES = ("sc", "tso", "pso", "weak")
 

@@ -197,6 +197,12 @@ void pv_plain_read(const volatile void *p, unsigned long size);
 void pv_plain_write(const volatile void *p, unsigned long size);
 
 /*
+ * Accesses of the running thread that race with none, counted: +1 begins, -1 ends.
+ * Nothing else about them is exempt.
+ */
+void pv_racy(int change);
+
+/*
  * What a shim may define: called before setup, at each thread's start, and at
  * each thread's end, by that thread.
  */

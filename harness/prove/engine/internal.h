@@ -136,6 +136,7 @@ struct thread {
 	uint8_t process;
 	uint16_t atomic;
 	uint16_t irqs_off;
+	uint16_t racy;
 	uint8_t nheld;
 	struct held held[MAX_HELD];
 	struct sync now;		/* what it has seen */

@@ -312,3 +312,53 @@ PROVE_SCENARIO(allocation_inside, .says = "an allocation sleeps under a spinlock
 	       .threads = { { "owner", allocate_inside } });
 PROVE_SCENARIO(lock_not_held, .says = "an assertion without the lock",
 	       .setup = nothing, .finish = nothing, .threads = { { "owner", assert_without } });
+
+static int hint;
+
+static void store_hint(void)
+{
+	hint = 1;
+}
+
+static void store_hint_exempt(void)
+{
+	data_race(hint = 1);
+}
+
+static void look_at_hint(void)
+{
+	prove_check(hint <= 1, "the hint");
+}
+
+static void look_at_hint_exempt(void)
+{
+	prove_check(data_race(hint) <= 1, "the hint");
+}
+
+static void look_before_exempt(void)
+{
+	prove_check(hint <= 1 && data_race(hint) <= 1, "the hint");
+}
+
+static void use_exempt(void)
+{
+	prove_check(!data_race(published->value), "the thing as it was");
+}
+
+static void free_published(void)
+{
+	kfree(published);
+}
+
+PROVE_SCENARIO(data_race_read, .says = "data_race() exempts a read",
+	       .setup = nothing, .finish = nothing,
+	       .threads = { { "writer", store_hint }, { "reader", look_at_hint_exempt } });
+PROVE_SCENARIO(data_race_write, .says = "data_race() exempts a write",
+	       .setup = nothing, .finish = nothing,
+	       .threads = { { "writer", store_hint_exempt }, { "reader", look_at_hint } });
+PROVE_SCENARIO(data_race_other, .says = "data_race() exempts no other access",
+	       .setup = nothing, .finish = nothing,
+	       .threads = { { "writer", store_hint }, { "reader", look_before_exempt } });
+PROVE_SCENARIO(data_race_freed, .says = "data_race() reads what was freed",
+	       .setup = setup_thing, .finish = nothing,
+	       .threads = { { "owner", free_published }, { "reader", use_exempt } });
