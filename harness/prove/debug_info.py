@@ -166,20 +166,25 @@ class DebugInfo:
         return endless or offset - start < self._size(of)
 
     def pointees(self, function: str, expression: str) -> list[Entry]:
-        """What an expression such as ``info->attr`` points to, in the functions of a name."""
+        """What an expression such as ``info->attr`` points to, in the functions of a name.
+
+        A global variable counts if no local one has the name.
+        """
         first, *rest = expression.split("->")
-        found = []
-        for one in self._functions:
-            if self._origin(one).name == function:
-                for variable in self._variables(one):
-                    of = self._pointee(self._type(self._origin(variable)))
-                    for name in rest:
-                        members = of.children if of else []
-                        inner = next((m for m in members if m.name == name), None)
-                        of = self._pointee(self._type(inner)) if inner else None
-                    if of and self._origin(variable).name == first:
-                        found.append(of)
-        return found
+        functions = [one for one in self._functions if self._origin(one).name == function]
+        local = [self._origin(one) for each in functions for one in self._variables(each)]
+        types = [self._type(one) for one in local if one.name == first]
+        types = types or [one.type for one in self._globals if one.name == first]
+        return [of for one in types if (of := self._through(one, rest))]
+
+    def _through(self, of: Entry | None, members: Sequence[str]) -> Entry | None:
+        """The structure that a pointer, then a pointer in it, and so on, point to."""
+        target = self._pointee(of)
+        for name in members:
+            inside = target.children if target else []
+            inner = next((one for one in inside if one.name == name), None)
+            target = self._pointee(self._type(inner)) if inner else None
+        return target
 
     def structures(self, name: str) -> list[Entry]:
         """The structures of a name."""

@@ -44,12 +44,14 @@ struct box {
 static struct box box;
 static struct item *items[2];
 static int *raw, *theirs;
+struct inner *shared;
 
 void prepare(void)
 {
 	items[0] = kzalloc(sizeof(struct item), GFP_KERNEL);
 	items[1] = kzalloc(sizeof(*items[1]), GFP_KERNEL);
 	raw = kzalloc(12, GFP_KERNEL);
+	shared = kzalloc(sizeof(*shared), GFP_KERNEL);
 	spin_lock_init(&box.lock);
 }
 
@@ -58,6 +60,7 @@ void release(void)
 	kfree(items[0]);
 	kfree(items[1]);
 	kfree(raw);
+	kfree(shared);
 }
 
 void owner(void)
@@ -72,6 +75,7 @@ void owner(void)
 	atomic_inc(&items[0]->count);
 	WRITE_ONCE(item->inner.second[0], 1);
 	WRITE_ONCE(raw[1], 1);
+	WRITE_ONCE(shared->second[2], 1);
 	smp_store_release(&theirs, &mine.second[2]);
 	WRITE_ONCE(mine.first, 1);
 	WRITE_ONCE(theirs, NULL);
@@ -147,6 +151,12 @@ def test_global_variable_has_the_name_of_its_member(step: str, found: dict[str, 
 def test_allocation_has_the_name_of_its_type(step: str, found: dict[str, str]) -> None:
     """With a number, as there are two of them."""
     assert step in found
+
+
+@NEEDS_GCC
+def test_allocation_for_a_global_pointer_has_the_name_of_its_type(found: dict[str, str]) -> None:
+    """As those of tests/prove/support.c."""
+    assert "write inner.second[2]" in found
 
 
 @NEEDS_GCC
