@@ -66,18 +66,29 @@ PROVE_SCENARIO(close_beside_reader, .rules = "O1 V8", .tables = "11",
 			    { "publisher", publish_noting },
 			    { "closer", close_when_published } });
 
+/*
+ * A signaller that came first has ended nothing: then the sleeper is ended at last. It
+ * must not take that for the call, nor close what finish() still reads.
+ */
+static bool at_last;
+
 /* The thread that a kfi_cq_signal() ends closes the CQ before the call has returned. */
 static void read_and_close(void)
 {
-	if (sread_cq(0, 1, 1, FOREVER) == -KFI_EAGAIN)
-		close_cq(0);
+	if (sread_cq(0, 1, 1, FOREVER) != -KFI_EAGAIN)
+		return;
+	prove_check(!at_last, "kfi_cq_signal() ends the sleeper");
+	mine()->done = true;
+	close_cq(0);
 }
 
-/* A signaller that came first has ended nothing. */
 static void finish_closed(void)
 {
-	if (cq[0])
+	if (cq[0]) {
+		prove_check(!records[FIRST].done, "the close returns");
+		at_last = true;
 		end_sleepers(kfi_cq_source(cq[0])->queue);
+	}
 	close_all();
 }
 
@@ -92,6 +103,8 @@ static void wait_and_close(void)
 {
 	if (kfi_wait(set, FOREVER))
 		return;
+	prove_check(!at_last, "kfi_cq_signal() ends the waiter");
+	mine()->done = true;
 	close_cq(0);
 	must_close(&set->kfid);
 	set = NULL;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from kfabric import cli
 from kfabric.errors import ExitStatus
 from kfabric.prove import build
+from kfabric.prove.run import Job, Runner
 from kfabric.root import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this host")
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on t
 FILES = 18
 """Of the core, at least: all that sleep, wake, store or count."""
 SCENARIOS = 60
+SIGNAL = "close-beside-signal"
 
 
 def test_first_executions_of_every_scenario_have_no_fault(
@@ -31,6 +34,30 @@ def test_first_executions_of_every_scenario_have_no_fault(
     assert status == ExitStatus.OK, out
     assert "no scenario" not in out and "unknown: " not in out
     assert len(json.loads((tmp_path / "summary.json").read_text())) >= SCENARIOS
+
+
+def core_without(line: str, tree: Path) -> build.Sources:
+    """The core without a line of cq.c, and the scenarios of closing."""
+    shutil.copytree(ROOT / "kmod", tree / "kmod")
+    broken = tree / build.CORE / "cq.c"
+    text = broken.read_text()
+    assert text.count(line) == 1
+    broken.write_text(text.replace(line, ""))
+    sources = build.of_kfabric(tree)
+    scenarios = tuple(ROOT / build.SCENARIOS / name for name in ("close.c", "support.c"))
+    return replace(sources, scenarios=scenarios)
+
+
+def test_close_beside_a_signal_that_wakes_nobody_is_no_fault_of_the_scenario(
+    tmp_path: Path,
+) -> None:
+    """The sleeper does not free the queue under finish()."""
+    sources = core_without("\tkfi_waitq_wake(cq->src.queue, &wake);\n", tmp_path)
+    with Runner(build.ensure(sources)) as runner:
+        job = next(Job(one) for one in runner.scenarios() if one.name == SIGNAL)
+        found = runner.explore(job).result.finding
+    assert found
+    assert (found.kind, found.text) == ("check", "kfi_cq_signal() ends the sleeper")
 
 
 def test_files_of_the_core_are_compiled_unless_the_shim_stands_in() -> None:
