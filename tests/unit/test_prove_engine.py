@@ -313,6 +313,18 @@ def test_trace_names_threads_objects_and_places(basic: Checker) -> None:
     assert reads[0]["place"] in reads[0]["stack"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("race-relaxed", "plain read of plain by r, unordered with the plain write by w"),
+        ("race-marked", "marked read of plain by r, unordered with the plain write by w"),
+    ],
+)
+def test_race_is_told_as_kcsan_does(basic: Checker, name: str, text: str) -> None:
+    """Which access is plain or marked, reads or writes."""
+    assert basic.explore(name).result["finding"]["text"] == text
+
+
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_unlock_is_traced_and_with_store_buffers_when_it_is_visible(
     interpreter: Checker, memory: str

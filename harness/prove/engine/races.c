@@ -92,6 +92,13 @@ static const void *place_of(const struct cell *c)
 	return __executable_start + c->place;
 }
 
+static const char *access_name(const struct cell *c)
+{
+	if (c->marked)
+		return c->write ? "marked write" : "marked read";
+	return c->write ? "plain write" : "plain read";
+}
+
 static void __attribute__((noinline)) report_race(const struct cell *old, const struct cell *new,
 						  uintptr_t at)
 {
@@ -100,10 +107,9 @@ static void __attribute__((noinline)) report_race(const struct cell *old, const 
 	name_object((const void *)at, name, sizeof(name));
 	engine.place = place_of(new);
 	engine.other_place = place_of(old);
-	pv_fail(PV_RACE, "%s %s %s %s, unordered with a %s %s by %s",
-		world.thread[new->thread].name, new->marked ? "marks and" : "plainly",
-		new->write ? "writes" : "reads", name, old->marked ? "marked" : "plain",
-		old->write ? "write" : "read", world.thread[old->thread].name);
+	pv_fail(PV_RACE, "%s of %s by %s, unordered with the %s by %s", access_name(new), name,
+		world.thread[new->thread].name, access_name(old),
+		world.thread[old->thread].name);
 }
 
 static void note_cell(struct word *w, int slot, const struct cell *new)
