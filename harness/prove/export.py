@@ -16,14 +16,13 @@ from itertools import groupby
 from pathlib import Path
 
 from kfabric.errors import SetupError
-from kfabric.prove.output import Finding, Scenario, Step
+from kfabric.prove.output import PLAIN, Finding, Scenario, Step
+from kfabric.prove.sharing import ALONE
 
 GUEST = Path("tests/prove/guest.toml")
 """The calls of kfabric_py that stand for the threads of a scenario."""
 KINDS = ("asleep", "asleep-beside-ready", "check", "warn", "bug")
 """The findings that a test can see: by a call's result, or by the kernel's log."""
-ALONE = ("setup", "finish")
-"""What runs before and after the threads."""
 NOT_AT_HOOKS = "no hook lies where the threads have to switch"
 WAKES = "D4"
 """The hook that a thread comes to after its sleep."""
@@ -151,7 +150,7 @@ def turns(steps: Sequence[Step], threads: Sequence[str]) -> list[Turn]:
         NotExportable: a thread that the scenario does not declare takes a turn before the last
             one, or an allocation fails.
     """
-    running = [step for step in steps if step.thread not in ALONE]
+    running = [step for step in steps if step.thread not in ALONE and step.op not in PLAIN]
     if any(step.op == "choice" and step.value not in ("", "0") for step in running):
         raise NotExportable("a choice of the scenario, or an allocation that fails, decides")
     made = [Turn(thread, list(each)) for thread, each in groupby(running, lambda step: step.thread)]

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+PLAIN = ("plain-read", "plain-write")
+"""Steps that are no points of the exploration."""
+
 
 class OutputError(ValueError):
     """The program printed something else."""
@@ -70,6 +73,7 @@ class Step:
         place: the address after the call.
         stack: the addresses of the callers, innermost first.
         memory: where the object lies; None: it has a name, or there is none.
+        size: of a plain access, in bytes; else 0.
     """
 
     thread: str
@@ -80,6 +84,7 @@ class Step:
     place: int = 0
     stack: tuple[int, ...] = ()
     memory: Memory | None = None
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,8 @@ class Finding:
         thread: the thread that it happened to; empty if there is none.
         schedule: the choices that lead to it, for ``--replay``.
         places: the addresses of the accesses at fault; none if there are none.
+        object: what a race is about, as the text names it; else empty.
+        memory: where that lies; None: it has a name, or there is none.
     """
 
     kind: str
@@ -99,6 +106,8 @@ class Finding:
     thread: str = ""
     schedule: str = ""
     places: tuple[int, ...] = ()
+    object: str = ""
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +221,7 @@ def _step(line: Mapping[str, Any]) -> Step:
         place=_address(line.get("place")),
         stack=tuple(map(_address, line.get("stack") or ())),
         memory=_memory(line["memory"]) if line.get("memory") else None,
+        size=int(line.get("size") or 0),
     )
 
 
@@ -247,6 +257,8 @@ def _finding(found: Mapping[str, Any]) -> Finding:
         found.get("thread") or "",
         found.get("schedule") or "",
         tuple(filter(None, places)),
+        _text(found.get("object")),
+        _memory(found["memory"]) if found.get("memory") else None,
     )
 
 

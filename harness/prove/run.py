@@ -15,6 +15,7 @@ from pathlib import Path
 from kfabric.errors import ExitStatus, KfabricError, UsageError, counted
 from kfabric.prove import output
 from kfabric.prove.output import Finding, Output, OutputError, Result, Scenario
+from kfabric.prove.sharing import communicating
 from kfabric.vm import tools
 
 PROCESSES = 2
@@ -183,10 +184,12 @@ class Runner:
                 raise UsageError(f"--replay: the schedule {what}")
             raise ProgramError(f"{job.scenario.name}: {last}")
         try:
-            return output.read(text.splitlines())
+            seen = output.read(text.splitlines())
         except (OutputError, KeyError, ValueError) as error:
             last = (log.strip().splitlines() or [str(error)])[-1]
             return Output(Result(finding=Finding("crash", f"{_ended(status)}: {last}")))
+        at_fault = seen.result.finding.places if seen.result.finding else ()
+        return replace(seen, steps=tuple(communicating(seen.steps, at_fault)))
 
     def _run(self, words: Sequence[str], seconds: float) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from rich.text import Text
 
 from kfabric.errors import counted
 from kfabric.prove import names, places, table
-from kfabric.prove.output import Finding, Output, Scenario
+from kfabric.prove.names import Places
+from kfabric.prove.output import PLAIN, Finding, Output, Scenario, Step
 from kfabric.prove.run import Job, Mode, Outcome
 from kfabric.terminal import tables
 
@@ -114,11 +115,23 @@ def counterexample(outcome: Outcome, program: Path) -> list[str | Table]:
         return []
     told = _told(outcome)
     known = _places(shown, told, program)
-    head = f"{outcome.job.scenario.name}: {told.kind.upper()}: {told.text}{_where(told, known)}"
-    if not shown.steps:
+    steps = [step for step in shown.steps if _tells(step, told, known)]
+    about = Step(told.thread, "race", told.object, memory=told.memory)
+    *steps, about = names.named([*steps, about], program, known)
+    text = told.text.replace(told.object, about.object) if told.object else told.text
+    head = f"{outcome.job.scenario.name}: {told.kind.upper()}: {text}{_where(told, known)}"
+    if not steps:
         return [head]
-    rows = table.rows(names.named(shown.steps, program, known), known)
+    rows = table.rows(steps, known)
     return [head, f"{_title(by)}:", table.table(rows, outcome.job.scenario.threads)]
+
+
+def _tells(step: Step, finding: Finding, known: Places) -> bool:
+    """Whether a step is shown. Plain accesses inside the shim's lists and queues are not."""
+    if step.op not in PLAIN or step.place in finding.places:
+        return True
+    inner = known.get(step.place, ())
+    return bool(inner) and not inner[0].ours
 
 
 def groups(outcomes: Sequence[Outcome], program: Path) -> list[list[Outcome]]:
@@ -156,7 +169,7 @@ def _at_fault(outcome: Outcome) -> list[int]:
     return [own[-1].place, *own[-1].stack] if own else []
 
 
-def _cause(outcome: Outcome, known: Mapping[int, tuple[places.Place, ...]]) -> Hashable:
+def _cause(outcome: Outcome, known: Places) -> Hashable:
     """What outcomes with the same cause have in common."""
     finding = _told(outcome)
     text = finding.text
@@ -185,15 +198,14 @@ def _title(job: Job) -> str:
     return f"{job.scenario.name}, {job.memory}, by {job.how}"
 
 
-def _places(
-    shown: Output, finding: Finding, program: Path
-) -> Mapping[int, tuple[places.Place, ...]]:
+def _places(shown: Output, finding: Finding, program: Path) -> Places:
     addresses = [a for step in shown.steps for a in (step.place, *step.stack)]
     addresses += [step.memory.place for step in shown.steps if step.memory]
+    addresses += [finding.memory.place] if finding.memory else []
     return places.find(program, (*addresses, *finding.places))
 
 
-def _where(finding: Finding, known: Mapping[int, tuple[places.Place, ...]]) -> str:
+def _where(finding: Finding, known: Places) -> str:
     """The lines of source at fault: `` (a.c:7 f(), b.c:9 g())``; empty if there are none."""
     addresses = finding.places if finding.kind not in _PLACELESS else ()
     found = (places.under_test([address], known) for address in addresses)

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from kfabric.prove import places
-from kfabric.prove.output import Step
+from kfabric.prove.output import PLAIN, Step
 from kfabric.prove.places import Place
 
 ALONE = ("setup",)
@@ -35,11 +35,13 @@ _VERBS = {
     "hook": "hook",
     "start": "starts",
     "end": "ends",
+    "plain-read": "plain read",
+    "plain-write": "plain write",
 }
 _SILENT = ("start",)
 """Steps that a reader expects."""
 _MOST = 1 << 20
-_HAS_VALUE = ("read", "write", "update", "drain")
+_HAS_VALUE = ("read", "write", "update", "drain", *PLAIN)
 
 
 @dataclass
@@ -95,7 +97,8 @@ def say(step: Step) -> str:
     verb = _VERBS.get(step.op, step.op)
     if step.op == "trylock":
         verb = "locks" if step.value == "1" else "finds locked:"
-    value = _value(step.value) if step.op in _HAS_VALUE and step.object else ""
+    value = _value(step.value) if step.op in _HAS_VALUE and step.object and step.value else ""
+    value = value or (f"({step.size} bytes)" if step.size else "")
     value += f" (older store; now {_value(step.newest)})" if step.newest else ""
     chosen = step.value if step.op == "choice" else ""
     thing = "" if step.op == "sleep" else step.object

@@ -191,10 +191,11 @@ void pv_fail(enum pv_finding kind, const char *format, ...)
 
 /*
  * Plain accesses by uninstrumented code of the shim on behalf of the files under
- * test (memcpy, list walks): checked as if they were instrumented.
+ * test (memcpy, list walks): checked as if they were instrumented.  The
+ * place is the address in those files.
  */
-void pv_plain_read(const volatile void *p, unsigned long size);
-void pv_plain_write(const volatile void *p, unsigned long size);
+void pv_plain_read(const volatile void *p, unsigned long size, const void *place);
+void pv_plain_write(const volatile void *p, unsigned long size, const void *place);
 
 /*
  * Accesses of the running thread that race with none, counted: +1 begins, -1 ends.

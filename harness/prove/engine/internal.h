@@ -44,6 +44,7 @@ enum kind {
 	OP_SLEEP, OP_CHOICE, OP_HOOK, OP_DRAIN,
 	/* Only in the trace: no points. */
 	OP_WAKE, OP_ALLOC, OP_FREE, OP_EVENT, OP_END, OP_UNLOCKED,
+	OP_PLAIN_READ, OP_PLAIN_WRITE,
 };
 
 /* How an operation meets others about the same object. */
@@ -379,6 +380,9 @@ void report_trace(void);
 void trace_as(int thread, enum kind kind, const void *object, uint64_t value,
 	      const void *place);
 void trace(enum kind kind, const void *object, uint64_t value, const void *place);
+void trace_access(const volatile void *p, unsigned long size, bool write, bool marked,
+		  const void *place);
+void trace_race(const void *at, bool write, bool marked, const void *place);
 void trace_update(uint64_t value);
 void trace_older(uint64_t newest);
 void trace_event(const struct pv_event_type *type, const void *fields);

@@ -107,6 +107,7 @@ static void __attribute__((noinline)) report_race(const struct cell *old, const 
 	name_object((const void *)at, name, sizeof(name));
 	engine.place = place_of(new);
 	engine.other_place = place_of(old);
+	trace_race((const void *)at, new->write, new->marked, place_of(new));
 	pv_fail(PV_RACE, "%s of %s by %s, unordered with the %s by %s", access_name(new), name,
 		world.thread[new->thread].name, access_name(old),
 		world.thread[old->thread].name);
@@ -281,21 +282,30 @@ void pv_racy(int change)
 	self()->racy += change;
 }
 
-void pv_plain_read(const volatile void *p, unsigned long size)
+/* An access that the compiler has found, or that the shim tells of. */
+static inline void watch(const volatile void *p, unsigned long size, bool write, bool marked,
+			 const void *place)
 {
-	check_access(p, size, false, false, PLACE);
+	check_access(p, size, write, marked, place);
+	if (__builtin_expect(engine.tracing, false))
+		trace_access(p, size, write, marked, place);
 }
 
-void pv_plain_write(const volatile void *p, unsigned long size)
+void pv_plain_read(const volatile void *p, unsigned long size, const void *place)
 {
-	check_access(p, size, true, false, PLACE);
+	watch(p, size, false, false, place);
+}
+
+void pv_plain_write(const volatile void *p, unsigned long size, const void *place)
+{
+	watch(p, size, true, false, place);
 }
 
 #define HOOK(name, size, write, marked)						\
 	void name(void *p);							\
 	void name(void *p)							\
 	{									\
-		check_access(p, size, write, marked, PLACE);			\
+		watch(p, size, write, marked, PLACE);				\
 	}
 
 #define HOOKS(size)								\
@@ -326,12 +336,12 @@ void __tsan_init(void)
 
 void __tsan_read_range(void *p, unsigned long size)
 {
-	check_access(p, size, false, false, PLACE);
+	watch(p, size, false, false, PLACE);
 }
 
 void __tsan_write_range(void *p, unsigned long size)
 {
-	check_access(p, size, true, false, PLACE);
+	watch(p, size, true, false, PLACE);
 }
 
 void __tsan_func_entry(void *caller)

@@ -46,6 +46,7 @@ static const char *const kind_names[] = {
 	[OP_CHOICE] = "choice", [OP_HOOK] = "hook", [OP_DRAIN] = "drain",
 	[OP_WAKE] = "wake", [OP_ALLOC] = "alloc", [OP_FREE] = "free",
 	[OP_EVENT] = "event", [OP_END] = "end", [OP_UNLOCKED] = "unlocked",
+	[OP_PLAIN_READ] = "plain-read", [OP_PLAIN_WRITE] = "plain-write",
 };
 
 static const char *const mode_names[] = {
@@ -73,6 +74,9 @@ struct row {
 	const void *object;
 	struct part part;
 	const char *text;
+	unsigned long size;		/* of a plain access */
+	bool has_value;
+	bool writes;			/* a plain write, after this row */
 	uint64_t value;
 	bool older;			/* a read of a store that is not the newest */
 	uint64_t newest;
@@ -89,6 +93,12 @@ static ENGINE_STATE struct {
 static ENGINE_STATE int nnames;
 static ENGINE_STATE const void *finding_stack[MAX_FRAMES];
 static ENGINE_STATE int finding_frames;
+/* What a race is about, as it was then. */
+static ENGINE_STATE struct {
+	const void *object;
+	struct part part;
+	char name[128];
+} raced;
 
 /* The frame that an address in a thread's stack is in, by frame pointers. */
 static struct part find_frame(int thread, const void *p)
@@ -160,6 +170,10 @@ void pv_fail(enum pv_finding kind, const char *format, ...)
 		finding_frames = walk_stack(finding_stack);
 		if (world.running >= 0)
 			engine.finder = world.running;
+		if (kind != PV_RACE)
+			raced.object = NULL;
+		if (kind == PV_CRASH && row.size)	/* of the access in the last row */
+			row.has_value = row.writes = false;
 		va_start(args, format);
 		vsnprintf(engine.text, sizeof(engine.text), format, args);
 		va_end(args);
@@ -272,18 +286,35 @@ void name_object(const void *object, char *out, size_t size)
 	snprintf(out, size, "%p", object);
 }
 
-/* Where a row's object lies, unless the object has a name. */
-static void print_memory(void)
+/* Where an object lies, unless it has a name. */
+static void print_memory(const void *object, const struct part *part)
 {
 	char name[128];
 
-	if (!row.object || name_given(row.object, name, sizeof(name)))
+	if (!object || name_given(object, name, sizeof(name)))
 		return;
 	printf("\"memory\":{");
-	print_place("address", row.object);
-	print_place("start", row.part.start);
-	print_place("place", row.part.place);
-	printf("\"size\":%lu},", row.part.size);
+	print_place("address", object);
+	print_place("start", part->start);
+	print_place("place", part->place);
+	printf("\"size\":%lu},", part->size);
+}
+
+static void print_value(void)
+{
+	/* Done since, though a row comes before the next point. */
+	if (row.kind == OP_UPDATE && engine.updated)
+		row.value = value_at(engine.updated, engine.step[engine.depth - 1].op.size);
+	if (row.writes)
+		row.value = value_at(row.object, row.size);
+	if (row.has_value)
+		printf("\"value\":%llu,", (pv_u64)row.value);
+	else
+		print_member("value", NULL);
+	if (row.older)
+		printf("\"newest\":%llu,", (pv_u64)row.newest);
+	if (row.size)
+		printf("\"size\":%lu,", row.size);
 }
 
 static void print_row(void)
@@ -293,19 +324,14 @@ static void print_row(void)
 	if (!row.pending)
 		return;
 	row.pending = false;
-	/* Done since, though a row comes before the next point. */
-	if (row.kind == OP_UPDATE && engine.updated)
-		row.value = value_at(engine.updated, engine.step[engine.depth - 1].op.size);
 	printf("{\"type\":\"step\",\"n\":%d,", row.n);
 	print_member("thread", thread_title(row.thread));
 	print_member("op", kind_names[row.kind]);
 	if (row.object)
 		name_object(row.object, name, sizeof(name));
 	print_member("object", row.text ? row.text : row.object ? name : NULL);
-	print_memory();
-	printf("\"value\":%llu,", (pv_u64)row.value);
-	if (row.older)
-		printf("\"newest\":%llu,", (pv_u64)row.newest);
+	print_memory(row.object, &row.part);
+	print_value();
 	print_place("place", row.place);
 	print_stack(row.stack, row.frames);
 	printf("}\n");
@@ -324,6 +350,9 @@ void trace_as(int thread, enum kind kind, const void *object, uint64_t value, co
 	row.text = kind == OP_HOOK ? object : NULL;
 	row.part = row.object ? find_part(row.object) : (struct part){ 0 };
 	row.value = value;
+	row.has_value = true;
+	row.size = 0;
+	row.writes = false;
 	row.older = false;
 	row.place = place;
 	row.frames = thread == world.running ? walk_stack(row.stack) : 0;
@@ -333,6 +362,39 @@ void trace(enum kind kind, const void *object, uint64_t value, const void *place
 {
 	if (engine.tracing)
 		trace_as(world.running, kind, object, value, place);
+}
+
+static bool is_number(unsigned long size)
+{
+	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+/* A plain access, which is about to be done. */
+void trace_access(const volatile void *p, unsigned long size, bool write, bool marked,
+		  const void *place)
+{
+	if (marked || world.phase != PHASE_PLAY || world.running < 0)
+		return;
+	trace(write ? OP_PLAIN_WRITE : OP_PLAIN_READ, (const void *)p, 0, place);
+	row.size = size;
+	row.has_value = is_number(size);
+	row.writes = write && row.has_value;
+	if (!write && row.has_value)
+		row.value = value_at(p, size);
+}
+
+/* An access that races, and is not done any more. */
+void trace_race(const void *at, bool write, bool marked, const void *place)
+{
+	static const enum kind kinds[2][2] = {
+		{ OP_PLAIN_READ, OP_PLAIN_WRITE }, { OP_READ, OP_WRITE },
+	};
+
+	raced.object = at;
+	raced.part = find_part(at);
+	name_object(at, raced.name, sizeof(raced.name));
+	trace(kinds[marked][write], at, 0, place);
+	row.has_value = false;
 }
 
 /* The last row was an update: now its result is known. */
@@ -410,6 +472,8 @@ static void print_finding(void)
 	print_member("thread", thread_title(engine.finder));
 	print_place("place", engine.place);
 	print_place("other_place", engine.other_place);
+	print_member("object", raced.object ? raced.name : NULL);
+	print_memory(raced.object, &raced.part);
 	print_stack(finding_stack, finding_frames);
 	putchar(',');
 	printf("\"schedule\":\"");

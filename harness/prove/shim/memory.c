@@ -13,8 +13,6 @@
 #undef memset
 #undef memcmp
 
-#define CALLER	__builtin_return_address(0)
-
 static void *allocate(size_t size, gfp_t flags, const char *what, const void *caller)
 {
 	if (flags & __GFP_RECLAIM)
@@ -59,28 +57,28 @@ void kfree(const void *memory)
 
 void *shim_memcpy(void *to, const void *from, size_t size)
 {
-	pv_plain_read(from, size);
-	pv_plain_write(to, size);
+	pv_plain_read(from, size, CALLER);
+	pv_plain_write(to, size, CALLER);
 	return memcpy(to, from, size);
 }
 
 void *shim_memmove(void *to, const void *from, size_t size)
 {
-	pv_plain_read(from, size);
-	pv_plain_write(to, size);
+	pv_plain_read(from, size, CALLER);
+	pv_plain_write(to, size, CALLER);
 	return memmove(to, from, size);
 }
 
 void *shim_memset(void *to, int byte, size_t size)
 {
-	pv_plain_write(to, size);
+	pv_plain_write(to, size, CALLER);
 	return memset(to, byte, size);
 }
 
 int shim_memcmp(const void *a, const void *b, size_t size)
 {
-	pv_plain_read(a, size);
-	pv_plain_read(b, size);
+	pv_plain_read(a, size, CALLER);
+	pv_plain_read(b, size, CALLER);
 	return memcmp(a, b, size);
 }
 

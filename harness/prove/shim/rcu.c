@@ -206,7 +206,7 @@ static void callback_run(void *arg)
 	struct grace *grace = arg;
 
 	grace_acquire(grace);
-	pv_plain_read(grace->head, sizeof(*grace->head));
+	pv_plain_read(grace->head, sizeof(*grace->head), CALLER);
 	grace->head->func(grace->head);
 	pv_update(&rcu_callbacks, sizeof(rcu_callbacks), PV_FULL);
 	rcu_callbacks--;

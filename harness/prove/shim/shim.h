@@ -16,6 +16,8 @@
 /* One more than threads: setup() and finish() run as a thread, too. */
 #define SHIM_TASKS	(PV_MAX_THREADS + 1)
 
+#define CALLER	__builtin_return_address(0)
+
 /* The running thread's place in tables, from 0. */
 int shim_slot(void);
 

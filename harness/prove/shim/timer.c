@@ -152,7 +152,7 @@ static void hrtimer_fire(void *arg)
 {
 	struct hrtimer *timer = arg;
 
-	pv_plain_read(timer, sizeof(*timer));
+	pv_plain_read(timer, sizeof(*timer), CALLER);
 	if (timer->function(timer) == HRTIMER_RESTART)
 		timer->armed = shim_arm(hrtimer_fire, timer, timer->expires, 0);
 }
@@ -275,7 +275,7 @@ static void timer_fire(void *arg)
 {
 	struct timer_list *timer = arg;
 
-	pv_plain_read(timer, sizeof(*timer));
+	pv_plain_read(timer, sizeof(*timer), CALLER);
 	if (timer->function)
 		timer->function(timer);
 }

@@ -89,7 +89,7 @@ static void item_run(void *arg)
 	item->state ^= WORK_PENDING | WORK_RUNNING;
 	item->runner = shim_slot();
 	item_of_thread[item->runner] = item;
-	pv_plain_read(item->work, sizeof(*item->work));
+	pv_plain_read(item->work, sizeof(*item->work), CALLER);
 	func = item->work->func;
 	func(item->work);
 	item_of_thread[item->runner] = NULL;
