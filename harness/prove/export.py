@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 
 from kfabric.errors import SetupError
-from kfabric.prove.output import PLAIN, Finding, Scenario, Step
+from kfabric.prove.output import NO_POINTS, Finding, Scenario, Step
 from kfabric.prove.sharing import ALONE
 
 GUEST = Path("tests/prove/guest.toml")
@@ -150,7 +150,7 @@ def turns(steps: Sequence[Step], threads: Sequence[str]) -> list[Turn]:
         NotExportable: a thread that the scenario does not declare takes a turn before the last
             one, or an allocation fails.
     """
-    running = [step for step in steps if step.thread not in ALONE and step.op not in PLAIN]
+    running = [step for step in steps if step.thread not in ALONE and step.op not in NO_POINTS]
     if any(step.op == "choice" and step.value not in ("", "0") for step in running):
         raise NotExportable("a choice of the scenario, or an allocation that fails, decides")
     made = [Turn(thread, list(each)) for thread, each in groupby(running, lambda step: step.thread)]

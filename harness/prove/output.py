@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PLAIN = ("plain-read", "plain-write")
+"""Plain accesses."""
+NO_POINTS = (*PLAIN, "race")
 """Steps that are no points of the exploration."""
+RACE = "race"
+"""The kind of a finding after which an execution can go on."""
 
 
 class OutputError(ValueError):

@@ -59,6 +59,7 @@ class Job:
         records: the events of each so many executions are printed; 0: none.
         replay: the schedule, in mode ``replay``.
         hooks: threads are preempted at delay hooks only, in mode ``enumerate``.
+        past_races: a data race is no finding, and the execution goes on.
     """
 
     scenario: Scenario
@@ -71,6 +72,7 @@ class Job:
     records: int = 0
     replay: str = ""
     hooks: bool = False
+    past_races: bool = False
 
     @property
     def argv(self) -> list[str]:
@@ -83,7 +85,8 @@ class Job:
         words += ["--bound", str(self.bound)] if bounded else []
         words += ["--hooks"] if self.hooks else []
         words += ["--executions", str(self.executions)] if self.executions else []
-        return words + (["--records", str(self.records)] if self.records else [])
+        words += ["--records", str(self.records)] if self.records else []
+        return words + (["--past-races"] if self.past_races else [])
 
     @property
     def how(self) -> str:
@@ -104,6 +107,7 @@ class Outcome:
         shown: the output with the counterexample: that of the fewest preemptions, if it was
             looked for and found.
         shown_by: the exploration of that output.
+        past_races: what else is found where executions go on past data races; None: nothing.
     """
 
     job: Job
@@ -111,11 +115,17 @@ class Outcome:
     judged: int = 0
     shown: Output | None = None
     shown_by: Job | None = None
+    past_races: Outcome | None = None
 
     @property
     def found(self) -> bool:
         """Whether there is a finding."""
         return self.result.finding is not None
+
+    @property
+    def findings(self) -> list[Outcome]:
+        """The outcomes with a finding: itself, and what comes past its races."""
+        return [one for one in (self, self.past_races) if one and one.found]
 
     @property
     def proved(self) -> bool:
@@ -131,7 +141,8 @@ class Outcome:
     def words(self) -> str:
         """The result in a few words, which say no more than was seen."""
         if self.result.finding:
-            return f"FOUND: {self.result.finding.kind}"
+            kinds = [one.result.finding.kind for one in self.findings if one.result.finding]
+            return f"FOUND: {', '.join(kinds)}"
         if self.proved:
             return "proved"
         if self.job.mode is Mode.BOUND and self.result.complete:

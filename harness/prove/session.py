@@ -14,7 +14,7 @@ from kfabric.docs.results import Measurement
 from kfabric.errors import ExitStatus, UsageError, counted, near
 from kfabric.prove import build, coverage, export, judge, proofs, run, show
 from kfabric.prove.build import Sources
-from kfabric.prove.output import Scenario
+from kfabric.prove.output import RACE, Output, Scenario
 from kfabric.prove.run import Job, Mode, Outcome, Runner
 from kfabric.terminal.arguments import relative
 from kfabric.terminal.slow import Slow
@@ -211,10 +211,23 @@ def _outcomes(runner: Runner, jobs: Sequence[Job]) -> Iterator[Outcome]:
             result = replace(seen.result, finding=wrong)
             yield Outcome(job, result, judged, replace(seen, result=result), job)
         elif seen.result.finding:
-            by, shown = run.fewest_switches(runner, job, seen)
-            yield Outcome(job, seen.result, judged, shown, by)
+            yield replace(_found(runner, job, seen), judged=judged)
         else:
             yield Outcome(job, seen.result, judged)
+
+
+def _found(runner: Runner, job: Job, seen: Output) -> Outcome:
+    """The outcome of a finding. A race may hide what comes of it, so that is looked for, too."""
+    by, shown = run.fewest_switches(runner, job, seen)
+    outcome = Outcome(job, seen.result, shown=shown, shown_by=by)
+    finding = seen.result.finding
+    if not finding or finding.kind != RACE or job.mode is Mode.REPLAY:
+        return outcome
+    past = replace(job, past_races=True, records=0)
+    other = runner.explore(past)
+    if not other.result.finding:
+        return outcome
+    return replace(outcome, past_races=_found(runner, past, other))
 
 
 def _print(plan: Plan, outcomes: Sequence[Outcome], commit: str, program: Path) -> None:
@@ -237,6 +250,7 @@ def _print(plan: Plan, outcomes: Sequence[Outcome], commit: str, program: Path) 
 
 def _export(runner: Runner, path: Path, checkout: Path, outcome: Outcome) -> str:
     """Write the counterexample as a guest test; a line that says what was done."""
+    outcome = outcome.past_races or outcome
     finding = outcome.result.finding
     if not finding:
         return "not exported: no fault was found"

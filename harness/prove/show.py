@@ -136,7 +136,7 @@ def _tells(step: Step, finding: Finding, known: Places) -> bool:
 
 def groups(outcomes: Sequence[Outcome], program: Path) -> list[list[Outcome]]:
     """The outcomes with findings, those with the same cause together; the shortest one first."""
-    found = [outcome for outcome in outcomes if outcome.found]
+    found = [one for outcome in outcomes for one in outcome.findings]
     known = places.find(program, (address for one in found for address in _at_fault(one)))
     by_cause: dict[Hashable, list[Outcome]] = {}
     for outcome in found:
@@ -192,10 +192,11 @@ def _told(outcome: Outcome) -> Finding:
 
 
 def _title(job: Job) -> str:
+    past = ", past data races" if job.past_races else ""
     if job.mode is Mode.BOUND:
         least = f"{counted(job.bound, 'preemption')}, the fewest that show it"
-        return f"{job.scenario.name}, {job.memory}: {least}"
-    return f"{job.scenario.name}, {job.memory}, by {job.how}"
+        return f"{job.scenario.name}, {job.memory}{past}: {least}"
+    return f"{job.scenario.name}, {job.memory}, by {job.how}{past}"
 
 
 def _places(shown: Output, finding: Finding, program: Path) -> Places:
@@ -247,6 +248,8 @@ def as_json(outcome: Outcome, commit: str) -> dict[str, Any]:
             "schedule": shown.result.finding.schedule,
             "steps": [asdict(step) for step in shown.steps],
         }
+    if outcome.past_races:
+        made["past_races"] = as_json(outcome.past_races, commit)
     return made
 
 
@@ -262,7 +265,8 @@ def leave(directory: Path, outcomes: Sequence[Outcome], commit: str, program: Pa
             continue
         with path.open("w", encoding="utf-8") as file:
             to_file = Console(file=file, highlight=False, width=_WIDTH)
-            show(to_file, counterexample(outcome, program))
+            for one in outcome.findings:
+                show(to_file, counterexample(one, program))
 
 
 def show(to: Console, parts: Sequence[str | Table]) -> None:

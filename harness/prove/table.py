@@ -37,6 +37,7 @@ _VERBS = {
     "end": "ends",
     "plain-read": "plain read",
     "plain-write": "plain write",
+    "race": "data race:",
 }
 _SILENT = ("start",)
 """Steps that a reader expects."""

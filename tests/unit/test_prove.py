@@ -219,6 +219,31 @@ def test_counterexample_is_that_of_the_fewest_preemptions(
     assert "--replay 1x1" in out
 
 
+def test_what_comes_of_a_race_is_shown_beside_it(
+    prove: Callable[[dict[str, Any]], Prove], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The race may be the cause of a hang, and ends its execution before."""
+    answers = {"one": [fake.step("reader", "read", "x"), fake.finding("race")], "one past": FOUND}
+    assert prove(answers)("one") == ExitStatus.FAULT_FOUND
+    out = capsys.readouterr().out
+    assert "one: RACE: " in out and "one: ASLEEP: " in out
+    assert "FOUND: race, asleep" in out and "1 run: 1 found" in out
+    assert "one, sc, past data races: 0 preemptions" in out
+    assert "ASLEEP" in (tmp_path / "out" / "one-sc.txt").read_text()
+    (row,) = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert row["past_races"]["outcome"] == "FOUND: asleep"
+
+
+def test_race_without_consequences_stands_alone(
+    prove: Callable[[dict[str, Any]], Prove], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is said of a finding that there is not."""
+    answers = {"one": [fake.finding("race")], "one past": [fake.result()]}
+    assert prove(answers)("one") == ExitStatus.FAULT_FOUND
+    out = capsys.readouterr().out
+    assert "FOUND: race\n" in out and "past data races" not in out
+
+
 def test_unfinished_bound_makes_no_counterexample_the_shortest(
     prove: Callable[[dict[str, Any]], Prove], capsys: pytest.CaptureFixture[str]
 ) -> None:

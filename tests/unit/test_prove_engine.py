@@ -67,6 +67,7 @@ FAULTS = {
     "race-no-acquire": "race",
     "race-marked": "race",
     "race-after-release": "race",
+    "race-then-sleep": "race",
     "abba": "lock-order",
     "not-held": "not-held",
     "self-lock": "self-lock",
@@ -325,6 +326,27 @@ def test_race_is_told_as_kcsan_does(basic: Checker, name: str, text: str) -> Non
     assert basic.explore(name).result["finding"]["text"] == text
 
 
+@pytest.mark.parametrize("mode", [("dpor",), ("bound", "--bound", "1"), ("random",)])
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_what_comes_of_a_race_is_found_past_it(
+    basic: Checker, memory: str, mode: tuple[str, ...]
+) -> None:
+    """And the schedule plays it again, in another process."""
+    words = ("race-then-sleep", "--memory", memory)
+    found = basic.explore(*words, "--past-races", "--mode", *mode)
+    assert found.kind == "asleep"
+    assert "race" in [step["op"] for step in found.lines]
+    again = basic.explore(*words, "--replay", found.result["finding"]["schedule"])
+    assert again.result["finding"] == found.result["finding"]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_race_alone_is_nothing_past_it(basic: Checker, memory: str) -> None:
+    """The exploration ends without a finding."""
+    outcome = basic.explore("race-marked", "--memory", memory, "--past-races")
+    assert (outcome.kind, outcome.result["complete"]) == (None, True)
+
+
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_unlock_is_traced_and_with_store_buffers_when_it_is_visible(
     interpreter: Checker, memory: str
@@ -388,7 +410,7 @@ def test_parts_of_a_schedule_in_the_document_are_parts(basic: Checker) -> None:
     """The table of docs/prove.md has each form that the checker prints and reads."""
     section = (ROOT / "docs/prove.md").read_text().split("### The schedule of `--replay`\n")[1]
     parts = re.findall(r"^\| `([^`]+)`", section.partition("\n## ")[0], re.MULTILINE)
-    assert {re.sub(r"\d+", "N", part) for part in parts} == {"N", "NxN", "N=N", "u"}
+    assert {re.sub(r"\d+", "N", part) for part in parts} == {"N", "NxN", "N=N", "u", "rN"}
     for part in parts:
         said = basic.run("two-writers", "--replay", part).stderr
         assert "not a schedule" not in said, part

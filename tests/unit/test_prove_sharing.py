@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shutil
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.console import Console

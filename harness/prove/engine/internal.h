@@ -44,7 +44,7 @@ enum kind {
 	OP_SLEEP, OP_CHOICE, OP_HOOK, OP_DRAIN,
 	/* Only in the trace: no points. */
 	OP_WAKE, OP_ALLOC, OP_FREE, OP_EVENT, OP_END, OP_UNLOCKED,
-	OP_PLAIN_READ, OP_PLAIN_WRITE,
+	OP_PLAIN_READ, OP_PLAIN_WRITE, OP_RACE,
 };
 
 /* How an operation meets others about the same object. */
@@ -202,6 +202,7 @@ struct options {
 	enum memory memory;
 	int bound;
 	bool hooks;			/* preempt threads at delay hooks only */
+	bool past_races;		/* a data race ends no execution */
 	uint64_t seed;
 	long executions;
 	double seconds;
@@ -345,6 +346,8 @@ void write_value(volatile void *p, uint64_t value, int size);
 
 /* races.c */
 void races_init(void);
+void learn_race(uintptr_t at);
+void print_races(FILE *out);
 void check_access(const volatile void *p, unsigned long size, bool write, bool marked,
 		  const void *place);
 void sync_load(const struct sync *of, enum pv_order order);

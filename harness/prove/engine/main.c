@@ -16,6 +16,7 @@
  * --bound is the number of preemptions in the modes bound and enumerate, and that of
  * changes of priority in mode pct.  Without it a scenario's own bound counts, or else 3.
  * --hooks: in mode enumerate, threads are preempted at delay hooks only.
+ * --past-races: a data race is no finding, and the execution goes on.
  *
  * Exit status: 0 nothing found, 1 found, 2 the command line is wrong.
  */
@@ -100,6 +101,7 @@ static const struct option long_options[] = {
 	{ "bound", required_argument, NULL, 'b' },
 	{ "hooks", no_argument, NULL, 'h' },
 	{ "memory", required_argument, NULL, 'o' },
+	{ "past-races", no_argument, NULL, 'p' },
 	{ "seed", required_argument, NULL, 's' },
 	{ "executions", required_argument, NULL, 'e' },
 	{ "seconds", required_argument, NULL, 't' },
@@ -126,6 +128,9 @@ static void take_option(int letter, const char *name)
 		break;
 	case 'h':
 		o->hooks = true;
+		break;
+	case 'p':
+		o->past_races = true;
 		break;
 	case 's':
 		o->seed = number(name, optarg);

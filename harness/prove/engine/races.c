@@ -9,6 +9,10 @@
  * which the scheduler happened to run them does not count.
  *
  * For each eight bytes a few of the last accesses are remembered.
+ *
+ * Where executions go on past races, the plain accesses of eight bytes with a race are
+ * points: their order counts.  They are learnt one after the other, and the exploration
+ * begins anew.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -17,6 +21,7 @@
 #include "layout.h"
 
 #define CELLS	7
+#define MAX_RACY	32		/* of these eight bytes */
 #define VISITS	64		/* of one stack, by other threads */
 
 struct cell {
@@ -52,6 +57,8 @@ extern char __executable_start[], __data_start[], _end[];
 static ENGINE_STATE struct word *span_words;
 static ENGINE_STATE struct word *data_words;
 static ENGINE_STATE struct visits visits[PV_MAX_THREADS];
+static ENGINE_STATE uintptr_t racy[MAX_RACY];
+static ENGINE_STATE int nracy;
 
 static struct word *make_words(size_t bytes)
 {
@@ -92,6 +99,53 @@ static const void *place_of(const struct cell *c)
 	return __executable_start + c->place;
 }
 
+static bool is_racy(uintptr_t at)
+{
+	for (int i = 0; i < nracy; i++)
+		if (racy[i] == (at & ~7UL))
+			return true;
+	return false;
+}
+
+void learn_race(uintptr_t at)
+{
+	if (nracy < MAX_RACY && !is_racy(at))
+		racy[nracy++] = at & ~7UL;
+}
+
+/* The parts of a schedule that say so. */
+void print_races(FILE *out)
+{
+	for (int i = 0; i < nracy; i++)
+		fprintf(out, "r%lx,", racy[i]);
+}
+
+/* The execution goes on, but with a point at this access if that was not known. */
+static void go_past_race(uintptr_t at)
+{
+	if (engine.options.mode == MODE_REPLAY || is_racy(at) || nracy == MAX_RACY)
+		return;
+	learn_race(at);
+	engine.restart = true;
+	leave();
+}
+
+/* A point, if past races the order of the access counts. */
+static void __attribute__((noinline)) point_if_racy(const volatile void *p, unsigned long size,
+						    bool write, const void *place)
+{
+	struct op op = {
+		.kind = write ? OP_WRITE : OP_READ, .size = size, .place = place,
+		.access = write ? ACCESS_WRITE : ACCESS_READ, .address = (const void *)p,
+	};
+
+	if (world.phase != PHASE_PLAY || world.running < 0 || !is_racy((uintptr_t)p) ||
+	    (uintptr_t)p % 8 + size > 8)
+		return;
+	op.object = object_at(p, size);
+	point(&op);
+}
+
 static const char *access_name(const struct cell *c)
 {
 	if (c->marked)
@@ -104,10 +158,14 @@ static void __attribute__((noinline)) report_race(const struct cell *old, const 
 {
 	char name[128];
 
+	trace_race((const void *)at, new->write, new->marked, place_of(new));
+	if (engine.options.past_races) {
+		go_past_race(at);
+		return;
+	}
 	name_object((const void *)at, name, sizeof(name));
 	engine.place = place_of(new);
 	engine.other_place = place_of(old);
-	trace_race((const void *)at, new->write, new->marked, place_of(new));
 	pv_fail(PV_RACE, "%s of %s by %s, unordered with the %s by %s", access_name(new), name,
 		world.thread[new->thread].name, access_name(old),
 		world.thread[old->thread].name);
@@ -286,6 +344,8 @@ void pv_racy(int change)
 static inline void watch(const volatile void *p, unsigned long size, bool write, bool marked,
 			 const void *place)
 {
+	if (__builtin_expect(engine.options.past_races, false))
+		point_if_racy(p, size, write, place);
 	check_access(p, size, write, marked, place);
 	if (__builtin_expect(engine.tracing, false))
 		trace_access(p, size, write, marked, place);

@@ -47,6 +47,7 @@ static const char *const kind_names[] = {
 	[OP_WAKE] = "wake", [OP_ALLOC] = "alloc", [OP_FREE] = "free",
 	[OP_EVENT] = "event", [OP_END] = "end", [OP_UNLOCKED] = "unlocked",
 	[OP_PLAIN_READ] = "plain-read", [OP_PLAIN_WRITE] = "plain-write",
+	[OP_RACE] = "race",
 };
 
 static const char *const mode_names[] = {
@@ -383,13 +384,17 @@ void trace_access(const volatile void *p, unsigned long size, bool write, bool m
 		row.value = value_at(p, size);
 }
 
-/* An access that races, and is not done any more. */
+/* An access that races. It is not done any more, unless executions go on past races. */
 void trace_race(const void *at, bool write, bool marked, const void *place)
 {
 	static const enum kind kinds[2][2] = {
 		{ OP_PLAIN_READ, OP_PLAIN_WRITE }, { OP_READ, OP_WRITE },
 	};
 
+	if (engine.options.past_races) {
+		trace(OP_RACE, at, 0, place);
+		return;
+	}
 	raced.object = at;
 	raced.part = find_part(at);
 	name_object(at, raced.name, sizeof(raced.name));

@@ -8,8 +8,9 @@
  * the execution's number.
  *
  * A schedule is a list of process numbers: "0x3,1" is process 0 three times, then
- * process 1; "1=2" is a step of process 1 that chooses 2.  A first part "u" says that
- * unlocks are steps.
+ * process 1; "1=2" is a step of process 1 that chooses 2.  In front, "u" says that
+ * unlocks are steps, and "r404040" that the execution goes on past data races at this
+ * address, where plain accesses are steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,11 @@ static bool parse_turns(char *part)
 		engine.unlocks_are_steps = true;
 		return true;
 	}
+	if (!nturns && *part == 'r') {
+		learn_race(strtoul(part + 1, &end, 16));
+		engine.options.past_races = true;
+		return end > part + 1 && !*end;
+	}
 	if (end == part || process >= MAX_PROCESSES)
 		return false;
 	if (*end == 'x')
@@ -177,6 +183,7 @@ void replay_recorded(void)
 
 void print_schedule(FILE *out)
 {
+	print_races(out);
 	fprintf(out, engine.unlocks_are_steps ? "u," : "");
 	for (int i = 0; i < engine.depth;) {
 		const struct step *s = &engine.step[i];

@@ -359,6 +359,25 @@ PROVE_SCENARIO(wake_up_no_barrier, .setup = ready_setup,
 PROVE_SCENARIO(sleeps_for_ever, .threads = { { "s", sleeper } });
 PROVE_SCENARIO(stays, .threads = { { "s", sleeper, PROVE_STAYS } });
 
+/* What comes of a race: the flag is not marked, and there is no one to wake yet. */
+static void look_plainly_then_sleep(void)
+{
+	if (plain)
+		return;
+	WRITE(x, 1);
+	wait_for(&flag);
+}
+
+static void set_plainly_then_wake(void)
+{
+	plain = 1;
+	if (READ(x))
+		add(&flag, 1);
+}
+
+PROVE_SCENARIO(race_then_sleep, .threads = { { "s", look_plainly_then_sleep },
+					     { "w", set_plainly_then_wake } });
+
 /* Locks. */
 static void a_then_b(void)
 {

@@ -20,7 +20,8 @@ if words == ["--list"]:
 else:
     options = dict(zip(words[1::2], words[2::2]))
     bound = options.get("--bound", options.get("--mode", ""))
-    lines = canned.get(words[0] + " " + bound, canned.get(words[0]))
+    key = words[0] + (" past" if words[-1] == "--past-races" else "")
+    lines = canned.get(key + " " + bound, canned.get(key))
 for line in lines:
     if "sleep" in line:
         time.sleep(line["sleep"])
@@ -40,7 +41,8 @@ def program(
     Args:
         directory: where it is written.
         scenarios: the lines of ``--list``.
-        answers: the lines by scenario, or by scenario and mode (a number: the bound).
+        answers: the lines by scenario, or by scenario and mode (a number: the bound). The
+            scenario and `` past``: those past data races.
     """
     canned = directory / "canned.json"
     canned.write_text(json.dumps({"--list": list(scenarios), **answers}))
