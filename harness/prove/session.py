@@ -238,7 +238,7 @@ def _print(plan: Plan, outcomes: Sequence[Outcome], commit: str, program: Path) 
     console = show.console()
     for group in show.groups(outcomes, program):
         outcome = group[0]
-        show.show(console, show.counterexample(outcome, program))
+        show.show(console, show.counterexample(outcome, program, console.width))
         if command := show.again(outcome, plan.words):
             show.show(console, [f"again: {command}"])
         if line := show.also(group):

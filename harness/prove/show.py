@@ -108,8 +108,8 @@ def totals(outcomes: Sequence[Outcome]) -> str:
     return f"{counted(len(outcomes), 'run')}: {text}; {steps:,} steps{speed}{more}"
 
 
-def counterexample(outcome: Outcome, program: Path) -> list[str | Table]:
-    """The parts that are printed of a finding: its text, the table."""
+def counterexample(outcome: Outcome, program: Path, width: int = _WIDTH) -> list[str | Table]:
+    """The parts that are printed of a finding: its text, the table for a width."""
     shown, by = outcome.shown, outcome.shown_by
     if not outcome.found or shown is None or by is None:
         return []
@@ -123,7 +123,7 @@ def counterexample(outcome: Outcome, program: Path) -> list[str | Table]:
     if not steps:
         return [head]
     rows = table.rows(steps, known)
-    return [head, f"{_title(by)}:", table.table(rows, outcome.job.scenario.threads)]
+    return [head, f"{_title(by)}:", table.table(rows, outcome.job.scenario.threads, width)]
 
 
 def _tells(step: Step, finding: Finding, known: Places) -> bool:

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""A counterexample as a table of docs/wakeups.md: a column for each thread, time downwards."""
+"""A counterexample as a table of docs/wakeups.md: a column for each thread, time downwards.
+
+Where the columns would be too narrow to read, they overlap: see :func:`lanes`.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +49,12 @@ _MOST = 1 << 20
 _HAS_VALUE = ("read", "write", "update", "drain", *PLAIN)
 
 
+_NARROW = 36
+"""A narrower column is hard to read."""
+_MARGIN = 8
+"""Between the left edges of two lanes, at most."""
+
+
 @dataclass
 class Row:
     """What one thread does in one function before another one runs.
@@ -69,11 +79,18 @@ class Row:
         if words not in said[-1:]:
             said.append(words)
 
+    @property
+    def place(self) -> str:
+        """The function and its file; empty if it is not known."""
+        return f"{self.function}() {self.file}" if self.function else ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The steps, those of each line of source together."""
+        return [f"{line or ''} {', '.join(words)}".strip() for line, words in self.steps]
+
     def __str__(self) -> str:
-        lines = [f"{line or ''} {', '.join(words)}".strip() for line, words in self.steps]
-        return "\n".join(
-            [f"{self.function}() {self.file}" if self.function else "", *lines]
-        ).strip()
+        return "\n".join([self.place, *self.lines]).strip()
 
 
 def rows(steps: Sequence[Step], known: Mapping[int, tuple[Place, ...]]) -> list[Row]:
@@ -117,9 +134,11 @@ def threads(found: Sequence[Row], order: Sequence[str]) -> list[str]:
     return [*(name for name in order if name in running), *(n for n in running if n not in order)]
 
 
-def table(found: Sequence[Row], order: Sequence[str]) -> Table:
-    """The table, for a terminal."""
+def table(found: Sequence[Row], order: Sequence[str], width: int) -> Table | str:
+    """The table, for a terminal of a width."""
     columns = threads(found, order)
+    if columns and width // len(columns) < _NARROW:
+        return lanes(found, columns, width)
     made = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -135,3 +154,35 @@ def table(found: Sequence[Row], order: Sequence[str]) -> Table:
 def _cells(found: Sequence[Row], columns: Sequence[str]) -> Iterator[list[str]]:
     for row in found:
         yield [str(row) if name == row.thread else "" for name in columns]
+
+
+def lanes(found: Sequence[Row], columns: Sequence[str], width: int) -> str:
+    """The table where each thread has a left edge of its own, and all the width to its right."""
+    margin = min(_MARGIN, width // 3 // max(len(columns) - 1, 1))
+    lines = ["", *_head(columns, margin), f" {'─' * (width - 2)}"]
+    before = ""
+    for row in found:
+        edge = " " * (1 + margin * columns.index(row.thread))
+        name = "" if row.thread == before else f"{row.thread}: "
+        first, *rest = [row.place, *row.lines] if row.place else row.lines
+        lines += _wrapped(edge, name + first, width)
+        lines += [line for text in rest for line in _wrapped(f"{edge}  ", text, width)]
+        before = row.thread
+    return "\n".join([*lines, ""])
+
+
+def _head(columns: Sequence[str], margin: int) -> list[str]:
+    """The names of the threads at their edges, in one line if they have room."""
+    if all(len(name) < margin for name in columns[:-1]):
+        return [" " + "".join(f"{name:{margin}}" for name in columns).rstrip()]
+    return [" " * (1 + margin * number) + name for number, name in enumerate(columns)]
+
+
+def _wrapped(edge: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width - 1,
+        initial_indent=edge,
+        subsequent_indent=f"{edge}  ",
+        break_on_hyphens=False,
+    )

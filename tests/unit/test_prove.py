@@ -544,6 +544,50 @@ def test_columns_are_the_threads_in_their_order() -> None:
     assert table.threads(rows, ["reader", "publisher", "late"]) == ["reader", "publisher", "timer"]
 
 
+THREE = ("reader", "late", "publisher")
+
+
+def test_three_threads_fit_80_columns() -> None:
+    """Each has a left edge; a name is said where the thread changes."""
+    steps = [
+        Step("reader", "lock", "queue->head.lock", place=2),
+        Step("late", "sleep"),
+        Step("publisher", "update", "nready", "1", place=4),
+        Step("publisher", "read", " and ".join(["a_long_name"] * 5), "1", place=2),
+    ]
+    text = table.table(table.rows(steps, PLACES), THREE, 80)
+    assert isinstance(text, str)
+    assert text.splitlines() == [
+        "",
+        " reader  late    publisher",
+        f" {'─' * 78}",
+        " reader: kfi_waitq_sleep() waitq.c",
+        "   120 locks queue->head.lock",
+        "         late: sleeps",
+        "                 publisher: kfi_publish() publish.c",
+        "                   9 updates nready = 1",
+        "                 kfi_waitq_sleep() waitq.c",
+        "                   120 reads a_long_name and a_long_name and a_long_name and",
+        "                     a_long_name and a_long_name = 1",
+    ]
+    assert max(map(len, text.splitlines())) < 80
+
+
+def test_threads_have_columns_where_there_is_room() -> None:
+    """Two at 80 columns, three at 120."""
+    rows = [table.Row(name, steps=[(0, ["ends"])]) for name in THREE]
+    assert not isinstance(table.table(rows[:2], THREE, 80), str)
+    assert isinstance(table.table(rows, THREE, 100), str)
+    assert not isinstance(table.table(rows, THREE, 120), str)
+
+
+def test_names_that_are_longer_than_their_margin_have_a_line_each() -> None:
+    """So that each stands at its edge."""
+    names = ("a long name", "b")
+    text = table.lanes([table.Row(name, steps=[(0, ["ends"])]) for name in names], names, 60)
+    assert text.splitlines()[1:3] == [" a long name", "         b"]
+
+
 def test_addr2line_is_read_with_inlined_functions() -> None:
     """Each address has the call and the places that it is inlined at."""
     text = "0x0f\ninner\n/x/a.h:3 (discriminator 1)\nouter\n/x/a.c:7\n0x1f\n??\n??:0\n"
