@@ -36,6 +36,13 @@ def test_first_executions_of_every_scenario_have_no_fault(
     assert len(json.loads((tmp_path / "summary.json").read_text())) >= SCENARIOS
 
 
+def test_document_says_how_many_scenarios_there_are() -> None:
+    """Beside the time that all of them take."""
+    names = build.declared(build.of_kfabric(ROOT))
+    assert names
+    assert f"plays the {len(names)} scenarios" in (ROOT / "docs/prove.md").read_text()
+
+
 def core_without(line: str, tree: Path) -> build.Sources:
     """The core without a line of cq.c, and the scenarios of closing."""
     shutil.copytree(ROOT / "kmod", tree / "kmod")
