@@ -116,9 +116,9 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 }
 
 /*
- * The epochs of a connection begin again after 65,536. A sender without a flow has 0,
- * and the one of a blocked flow has its old one until RESUME arrives, so neither is
- * given out: what it has sent before would be taken for new.
+ * The epochs of a connection begin again after 65,535 RESUMEs. A sender without a flow
+ * has 0, and the sender of a blocked flow has its old one until RESUME arrives. So
+ * neither is given out: what the sender has sent before would be taken for new.
  */
 static __le16 kfr_next_epoch(struct kfr_conn *conn, __le16 old)
 {
