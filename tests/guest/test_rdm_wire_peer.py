@@ -29,6 +29,7 @@ from rdm_wire_format import (
     Op,
     Refusal,
     Status,
+    segments,
 )
 from rdm_wire_peer import PLENTY, Peer
 
@@ -45,6 +46,8 @@ SIZE = 1 << 17
 TXBUFS, FREE = 64, 16
 #: Lanes of a connection of the kernel, and registrations that one of them gets.
 LANES, LANE_MRS = 16, 32
+#: Long messages that a peer takes a second or two each for: longer than it may be silent.
+SLOW = 4
 #: Messages that a context keeps if it is opened with these hints.
 KEPT = 4
 FEW = kp.RxAttr(total_buffered_recv=KEPT * 4096)
@@ -546,6 +549,33 @@ def test_unsent_long_messages_leave_their_registrations_to_others(rdm: RdmNet, n
     a.ep.close()
     c.ep.send(c.buffer[:5000])
     assert b.handle_until(Op.RTS).src == number(c)
+    assert c.entry().flags == SENT
+
+
+def test_close_waits_for_a_peer_that_goes_on_answering(
+    rdm: RdmNet, node: Node, in_thread: InThread
+) -> None:
+    """O4: the peer reads slowly; messages of another endpoint arrive afterwards."""
+    a, b = begun_here(rdm, node)
+    c = rdm.peer()
+    c.ep.peer = c.av.insert_service(node.address, str(b.number))
+    b.hold = True
+    with parameter("rdm_probe_s", 1):
+        for held in range(1, SLOW + 1):
+            a.ep.send(a.buffer[:5000])
+            while len(b.held) < held:
+                b.handle_one()
+        requests, b.held[:] = list(b.held), []
+        closing = in_thread(a.ep.close)
+        for header, payload in requests:
+            for _ in range(2):
+                b.handle_until(Op.ACK)
+            b.wire.fetch(segments(payload, header.nsegs))
+            b.reply(header, Op.FIN, length=header.len)
+    closing.result()
+    b.hold = False
+    c.ep.send(c.buffer[:8])
+    b.receive()
     assert c.entry().flags == SENT
 
 

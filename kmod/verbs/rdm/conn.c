@@ -369,6 +369,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	conn->begun = ktime_get();
 	conn->seen_at = jiffies;
 	conn->taken_at = jiffies;
+	conn->answered_at = jiffies;
 	conn->state = passive ? KFR_WAITING : KFR_CONNECTING;
 	mutex_init(&conn->ctl);
 	spin_lock_init(&conn->lock);

@@ -210,6 +210,8 @@ enum kfr_conn_state {
  * @left_at: when (jiffies) that was; likewise
  * @taken_at: when (jiffies) the device last completed a work request of the send queue,
  *	or had none that waits for the peer; read without @lock
+ * @answered_at: when (jiffies) the peer last answered a request with an id; read without
+ *	@lock
  * @flushing: kfr_conn_flush() waits for @idle
  * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for
@@ -316,6 +318,7 @@ struct kfr_conn {
 	bool left;
 	unsigned long left_at;
 	unsigned long taken_at;
+	unsigned long answered_at;
 	bool flushing;
 	bool pumping;
 	unsigned int sq_free;
@@ -501,6 +504,17 @@ static inline bool kfr_conn_stuck(const struct kfr_conn *conn,
 				  unsigned long time)
 {
 	return time_after(jiffies, READ_ONCE(conn->taken_at) + time);
+}
+
+/* Has the peer answered no request with an id for KFR_SILENT_TIME, nor since @begun? */
+static inline bool kfr_conn_silent(const struct kfr_conn *conn,
+				   unsigned long begun)
+{
+	unsigned long end = READ_ONCE(conn->answered_at);
+
+	if (time_before(end, begun))
+		end = begun;
+	return time_after(jiffies, end + KFR_SILENT_TIME);
 }
 
 /* The lane whose share an operation uses: a hash of its destination. */

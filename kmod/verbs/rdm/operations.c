@@ -296,6 +296,7 @@ int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		op = NULL;
 		err = -EPROTO;
 	} else {
+		WRITE_ONCE(conn->answered_at, jiffies);
 		kfr_op_set_result(op, hdr);
 		invalidate = kfr_op_end(conn, op);
 	}

@@ -614,14 +614,45 @@ static void kfr_tx_wait(struct kfr_tx *tx)
 	while (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME));
 }
 
-/* Return: whether all operations have ended in KFR_CLOSE_TIME. */
-static bool kfr_tx_recall(struct kfr_tx *tx, bool revoke)
+static void kfr_tx_recall(struct kfr_tx *tx, bool revoke)
 {
 	unsigned int i;
 
 	for (i = 0; i < tx->size; i++)
 		kfr_op_recall(tx->ops[i], revoke);
-	return wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME);
+}
+
+/* Does a peer answer that may have operations of the context? @begun: see there. */
+static bool kfr_tx_answered(struct kfr_tx *tx, unsigned long begun)
+{
+	bool answered = false;
+	struct kfr_conn *conn;
+	unsigned int i;
+
+	for (i = 0; i < tx->size && !answered; i++) {
+		conn = kfr_op_conn(tx->ops[i]);
+		if (!conn)
+			continue;
+		answered = !kfr_conn_silent(conn, begun);
+		kfr_conn_put(conn);
+	}
+	return answered;
+}
+
+/*
+ * A peer that gets CANCEL answers, at once or when the data has moved. If it is
+ * revoked the access meanwhile, the connection ends, also for others. So a slow one
+ * has time while it answers at all. Return: whether all operations have ended.
+ */
+static bool kfr_tx_finish(struct kfr_tx *tx)
+{
+	unsigned long begun = jiffies, end = begun + KFR_REVOKE_TIME;
+
+	do {
+		if (wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME))
+			return true;
+	} while (time_before(jiffies, end) && kfr_tx_answered(tx, begun));
+	return false;
 }
 
 /* Return: whether there are operations that have not ended. */
@@ -671,20 +702,24 @@ void kfr_tx_stop(struct kfr_tx *tx)
  * kfr_tx_close() - end all operations of a context, without completions
  * @tx: the context; the ULP does not post to it any more
  *
- * Peers that may access a buffer have KFR_CLOSE_TIME to finish. Then their access
- * is revoked, which needs the local device only. But the device does one thing
- * after the other: if a peer takes no messages, so that the device does not come to
- * that, the connection is aborted. When this returns, neither device nor CPU touches
- * the operations' buffers, but those whose pages kfr_tx_stop() holds. The caller waits
- * for kfv_srcu before it frees anything, see kfr_face_close().
+ * Peers that may access a buffer have time to finish: KFR_REVOKE_TIME as long as they
+ * answer, KFR_SILENT_TIME if they do not. Then their access is revoked, which needs the
+ * local device only. But the device does one thing after the other: if a peer takes no
+ * messages, so that the device does not come to that, the connection is aborted. When
+ * this returns, neither device nor CPU touches the operations' buffers, but those whose
+ * pages kfr_tx_stop() holds. The caller waits for kfv_srcu before it frees anything, see
+ * kfr_face_close().
  *
  * Context: process, sleeps; no lock held.
  */
 void kfr_tx_close(struct kfr_tx *tx)
 {
-	if (!tx->ops)
+	if (!tx->ops || !kfr_tx_end(tx))
 		return;
-	if (kfr_tx_end(tx) && !kfr_tx_recall(tx, false) &&
-	    !kfr_tx_recall(tx, true))
+	kfr_tx_recall(tx, false);
+	if (kfr_tx_finish(tx))
+		return;
+	kfr_tx_recall(tx, true);
+	if (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME))
 		kfr_tx_wait(tx);
 }
