@@ -390,6 +390,26 @@ def test_user_leaves_flows_of_a_connection_to_others(
     assert as_nobody(other_user)
 
 
+def test_user_leaves_registrations_of_a_connection_to_others(
+    rdm: RdmNet, as_nobody: Callable[[Callable[[], bool]], bool]
+) -> None:
+    """X3: long messages without a receive hold them; another user's long message arrives."""
+    sender = rdm.peer()
+    for _ in range(16):
+        sender.meet(rdm.peer())
+        for _ in range(8):
+            sender.ep.send(sender.buffer)
+
+    def other_user() -> bool:
+        with contextlib.ExitStack() as stack:
+            a, b = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack).connect()
+            b.ep.recv(b.buffer)
+            a.ep.send(a.buffer)
+            return b.entry().flags == RECEIVED
+
+    assert as_nobody(other_user)
+
+
 def refused(rdm: RdmNet) -> RdmPeer:
     """Open an endpoint that has no room, and one whose message it has refused."""
     small = replace(rdm.info, rx_attr=replace(rdm.info.rx_attr, total_buffered_recv=1))

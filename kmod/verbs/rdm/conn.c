@@ -317,10 +317,6 @@ static void kfr_conn_destroy(struct work_struct *work)
 
 static void kfr_conn_init_lists(struct kfr_conn *conn)
 {
-	unsigned int i;
-
-	for (i = 0; i < KFR_LANES; i++)
-		INIT_LIST_HEAD(&conn->lanes[i].waiting);
 	INIT_LIST_HEAD(&conn->silent);
 	INIT_LIST_HEAD(&conn->free_wire);
 	INIT_LIST_HEAD(&conn->free_regs);
@@ -329,6 +325,7 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->data);
 	INIT_LIST_HEAD(&conn->reqs);
 	INIT_LIST_HEAD(&conn->turns);
+	INIT_LIST_HEAD(&conn->lanes);
 	INIT_LIST_HEAD(&conn->sent_numbered);
 	INIT_LIST_HEAD(&conn->sent_by_id);
 	INIT_LIST_HEAD(&conn->ending);

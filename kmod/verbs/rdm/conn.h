@@ -131,19 +131,35 @@ struct kfr_reg {
 };
 
 /**
- * struct kfr_lane - a share of ids and registrations
+ * struct kfr_lane - a user's operations to some contexts of the peer
  * @waiting: operations that wait for an id or registrations, in order
+ * @turn: on kfr_conn.lanes, while @waiting has operations, or had some recently
  * @nids: ids in use
  * @nregs: registrations in use
  *
  * kfr_lane_of() assigns destinations to lanes. A peer's context that posts no
- * receives holds ids and registrations indefinitely. A lane gets at most half
+ * receives holds ids and registrations indefinitely. A lane gets at most a quarter
  * of each, so operations to contexts of other lanes can go on.
  *
  * kfr_conn.lock protects all of it.
  */
 struct kfr_lane {
 	struct list_head waiting;
+	struct list_head turn;
+	unsigned int nids;
+	unsigned int nregs;
+};
+
+/**
+ * struct kfr_share - what a user has of a connection's ids and registrations
+ * @lanes: operations of the user, by destination
+ * @nids: ids in use
+ * @nregs: registrations in use
+ *
+ * kfr_share_full() has the limits. kfr_conn.lock protects all of it.
+ */
+struct kfr_share {
+	struct kfr_lane lanes[KFR_LANES];
 	unsigned int nids;
 	unsigned int nregs;
 };
@@ -226,8 +242,8 @@ enum kfr_conn_state {
  * @reqs: operations to be sent for the first time
  * @turns: flows with operations to be sent again; the first is served first
  * @again_next: they are served before new requests
- * @lanes: shares of ids and registrations, by destination
- * @next_lane: lane that is served first
+ * @shares: KFR_SHARES shares of ids and registrations, by kfr_op.share; made with @regs
+ * @lanes: lanes with operations that wait; the first is served first
  * @sent_numbered: numbered operations without an ACK, in the order of numbers
  * @sent_by_id: operations with an id and without a reply, as they were sent
  * @ending: operations with a result whose registrations are being invalidated
@@ -333,8 +349,8 @@ struct kfr_conn {
 	struct list_head reqs;
 	struct list_head turns;
 	bool again_next;
-	struct kfr_lane lanes[KFR_LANES];
-	unsigned int next_lane;
+	struct kfr_share *shares;
+	struct list_head lanes;
 	struct list_head sent_numbered;
 	struct list_head sent_by_id;
 	struct list_head ending;
@@ -365,7 +381,7 @@ struct kfr_conn {
 	u32 salt;
 	unsigned int nflows;
 	atomic_t ncharged;
-	atomic_t charged[1 << KFR_OWNER_BITS];
+	atomic_t charged[KFR_SHARES];
 	struct list_head jobs;
 	unsigned int njobs;
 	unsigned int nabandoned;
@@ -387,7 +403,7 @@ struct kfr_conn {
  * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
  * @epoch: of requests sent from now on
  * @lent: the operation that has brought the memory has not ended
- * @share: of kfr_conn.needs; constant
+ * @share: of kfr_conn.charged; constant
  * @last: kfr_op.place of its last request that was sent
  * @parked: operations that wait for RESUME or WANT, in order
  * @again: operations that were parked and are to be sent again, and newer ones
@@ -430,7 +446,8 @@ enum kfr_op_state {
  * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
  *	flow now
  * @charged: in kfr_conn.charged
- * @share: where
+ * @share: where, and in kfr_conn.shares
+ * @limited: its owner is a user, who may have a share only
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
  * @kind: KFI_MSG | KFI_SEND and so on, for the completion
@@ -474,6 +491,7 @@ struct kfr_op {
 	struct kfr_flow *flow;
 	bool charged;
 	u8 share;
+	bool limited;
 	bool has_id;
 	void *context;
 	u64 kind;
@@ -517,13 +535,13 @@ static inline bool kfr_conn_silent(const struct kfr_conn *conn,
 	return time_after(jiffies, end + KFR_SILENT_TIME);
 }
 
-/* The lane whose share an operation uses: a hash of its destination. */
+/* An operation's lane: a hash of its destination, among those of its user. */
 static inline struct kfr_lane *kfr_lane_of(struct kfr_conn *conn,
 					   const struct kfr_op *op)
 {
 	unsigned int to = le16_to_cpu(op->hdr.dst) + le16_to_cpu(op->hdr.rx);
 
-	return &conn->lanes[to % KFR_LANES];
+	return &conn->shares[op->share].lanes[to % KFR_LANES];
 }
 
 /*
@@ -654,6 +672,7 @@ void kfr_pump(struct kfr_conn *conn);
 void kfr_pump_work(struct work_struct *work);
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,
 		unsigned int count);
+void kfr_id_put(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_regs_put(struct kfr_conn *conn, struct kfr_op *op, unsigned int keep);
 
 /* ack.c: control messages, and completions of sends */

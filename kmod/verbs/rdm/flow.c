@@ -508,7 +508,8 @@ bool kfr_op_charge(struct kfr_conn *conn, struct kfr_op *op)
 
 	lockdep_assert_held(&conn->lock);
 	op->share = hash_long(owner, KFR_OWNER_BITS);
-	if (owner >= KFI_OWNER_USER &&
+	op->limited = owner >= KFI_OWNER_USER;
+	if (op->limited &&
 	    atomic_read(&conn->ncharged) >= KFR_FLOWS / 2 &&
 	    atomic_read(&conn->charged[op->share]) >= KFR_FLOWS / 8)
 		return false;

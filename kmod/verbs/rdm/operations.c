@@ -210,10 +210,7 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 			conn->sq_free += op->nregs;
 			kfr_regs_put(conn, op, 0);
 		}
-		conn->ids[le32_to_cpu(op->hdr.seq) % KFR_IDS] = NULL;
-		conn->nids--;
-		kfr_lane_of(conn, op)->nids--;
-		op->has_id = false;
+		kfr_id_put(conn, op);
 	}
 	if (!op->registered) {
 		list_del_init(&op->sent);
@@ -491,6 +488,7 @@ static void kfr_fail_take(struct list_head *done)
 void kfr_op_fail_all(struct kfr_conn *conn)
 {
 	struct kfr_flow *flow;
+	struct kfr_lane *lane;
 	struct kfr_op *op;
 	LIST_HEAD(answered);
 	LIST_HEAD(done);
@@ -505,8 +503,8 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 		kfr_fail_queue(&flow->again, &done);
 	}
 	kfr_fail_queue(&conn->reqs, &done);
-	for (i = 0; i < KFR_LANES; i++)
-		kfr_fail_queue(&conn->lanes[i].waiting, &done);
+	list_for_each_entry(lane, &conn->lanes, turn)
+		kfr_fail_queue(&lane->waiting, &done);
 	kfr_fail_take(&done);
 	kfr_fail_take(&answered);
 	memset(conn->ids, 0, sizeof(conn->ids));

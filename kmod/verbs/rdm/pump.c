@@ -168,8 +168,40 @@ static u32 kfr_new_id(struct kfr_conn *conn, struct kfr_op *op)
 	conn->next_id = (slot + 1) % KFR_IDS;
 	conn->ids[slot] = op;
 	conn->nids++;
+	conn->shares[op->share].nids++;
+	kfr_lane_of(conn, op)->nids++;
 	op->has_id = true;
 	return conn->id_gen++ * KFR_IDS + slot;
+}
+
+/**
+ * kfr_id_put() - give the id of an operation back
+ * @conn: its connection
+ * @op: an operation that has one
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_id_put(struct kfr_conn *conn, struct kfr_op *op)
+{
+	lockdep_assert_held(&conn->lock);
+	conn->ids[le32_to_cpu(op->hdr.seq) % KFR_IDS] = NULL;
+	conn->nids--;
+	conn->shares[op->share].nids--;
+	kfr_lane_of(conn, op)->nids--;
+	op->has_id = false;
+}
+
+/* When half of them is in use, a user gets an eighth. Modules have no such limit. */
+static bool kfr_share_full(const struct kfr_conn *conn, const struct kfr_op *op)
+{
+	const struct kfr_share *share = &conn->shares[op->share];
+	unsigned int regs = KFR_MRS - conn->nregs_free + op->nregs;
+
+	lockdep_assert_held(&conn->lock);
+	if (!op->limited)
+		return false;
+	return (conn->nids >= KFR_IDS / 2 && share->nids >= KFR_IDS / 8) ||
+	       (regs > KFR_MRS / 2 && share->nregs + op->nregs > KFR_MRS / 8);
 }
 
 static bool kfr_lane_full(struct kfr_conn *conn, const struct kfr_op *op)
@@ -178,13 +210,13 @@ static bool kfr_lane_full(struct kfr_conn *conn, const struct kfr_op *op)
 
 	lockdep_assert_held(&conn->lock);
 	return lane->nids == KFR_LANE_IDS ||
-	       lane->nregs + op->nregs > KFR_LANE_MRS;
+	       lane->nregs + op->nregs > KFR_LANE_MRS ||
+	       kfr_share_full(conn, op);
 }
 
 /* An id and registrations for an operation: all that it needs, or nothing. */
 static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 {
-	struct kfr_lane *lane = kfr_lane_of(conn, op);
 	unsigned int i;
 
 	lockdep_assert_held(&conn->lock);
@@ -198,8 +230,8 @@ static bool kfr_reserve(struct kfr_conn *conn, struct kfr_op *op)
 	}
 	conn->nregs_free -= op->nregs;
 	conn->sq_free -= op->nregs;
-	lane->nregs += op->nregs;
-	lane->nids++;
+	conn->shares[op->share].nregs += op->nregs;
+	kfr_lane_of(conn, op)->nregs += op->nregs;
 	op->hdr.seq = cpu_to_le32(kfr_new_id(conn, op));
 	return true;
 }
@@ -221,6 +253,7 @@ void kfr_regs_put(struct kfr_conn *conn, struct kfr_op *op, unsigned int keep)
 	while (op->nregs > keep) {
 		list_add_tail(&op->regs[--op->nregs]->link, &conn->free_regs);
 		conn->nregs_free++;
+		conn->shares[op->share].nregs--;
 		kfr_lane_of(conn, op)->nregs--;
 	}
 }
@@ -302,30 +335,31 @@ static void kfr_fill_req(struct kfr_conn *conn, struct kfr_op *op,
 }
 
 /*
- * Takes an operation out of a lane and gives it an id and registrations. Lanes
- * are served in turn. If too few are left for the next one, nothing else gets
+ * Gives an operation of a lane an id and registrations. Lanes take turns; those with
+ * nothing to wait for leave. If too few are left for the next one, nothing else gets
  * any (@enough is false), so an operation that needs many is not starved.
  */
 static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 {
+	struct kfr_lane *lane, *next;
 	struct kfr_item *item;
 	struct kfr_op *op;
-	unsigned int i;
 
 	lockdep_assert_held(&conn->lock);
-	for (i = 0; i < KFR_LANES; i++) {
-		item = kfr_first(&conn->lanes[conn->next_lane].waiting);
-		op = item ? container_of(item, struct kfr_op, item) : NULL;
-		if (op && !kfr_lane_full(conn, op)) {
-			*enough = kfr_reserve(conn, op);
-			if (!*enough)
-				return NULL;
-		} else {
-			op = NULL;
+	list_for_each_entry_safe(lane, next, &conn->lanes, turn) {
+		item = kfr_first(&lane->waiting);
+		if (!item) {
+			list_del_init(&lane->turn);
+			continue;
 		}
-		conn->next_lane = (conn->next_lane + 1) % KFR_LANES;
-		if (op)
-			return op;
+		op = container_of(item, struct kfr_op, item);
+		if (kfr_lane_full(conn, op))
+			continue;
+		*enough = kfr_reserve(conn, op);
+		if (!*enough)
+			return NULL;
+		list_move_tail(&lane->turn, &conn->lanes);
+		return op;
 	}
 	return NULL;
 }
@@ -348,6 +382,8 @@ static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 			return true;
 	}
 	list_move_tail(&op->item.link, &lane->waiting);
+	if (list_empty(&lane->turn))
+		list_add_tail(&lane->turn, &conn->lanes);
 	return false;
 }
 

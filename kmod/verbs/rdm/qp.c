@@ -180,6 +180,22 @@ static int kfr_wires_make(struct kfr_conn *conn)
 	return 0;
 }
 
+static int kfr_shares_make(struct kfr_conn *conn)
+{
+	struct kfr_lane *lane;
+	unsigned int i;
+
+	conn->shares = kvcalloc(KFR_SHARES, sizeof(*conn->shares), GFP_KERNEL);
+	if (!conn->shares)
+		return -ENOMEM;
+	for (i = 0; i < KFR_SHARES * KFR_LANES; i++) {
+		lane = &conn->shares[i / KFR_LANES].lanes[i % KFR_LANES];
+		INIT_LIST_HEAD(&lane->waiting);
+		INIT_LIST_HEAD(&lane->turn);
+	}
+	return 0;
+}
+
 static void kfr_regs_free(struct kfr_conn *conn)
 {
 	unsigned int i;
@@ -188,6 +204,7 @@ static void kfr_regs_free(struct kfr_conn *conn)
 		if (conn->regs[i].mr)
 			ib_dereg_mr(conn->regs[i].mr);
 	kfree(conn->regs);
+	kvfree(conn->shares);
 }
 
 static int kfr_regs_make(struct kfr_conn *conn)
@@ -197,7 +214,11 @@ static int kfr_regs_make(struct kfr_conn *conn)
 			  node->dev->ib->attrs.max_fast_reg_page_list_len);
 	struct ib_mr *mr;
 	unsigned int i;
+	int err;
 
+	err = kfr_shares_make(conn);
+	if (err)
+		return err;
 	conn->regs = kcalloc(KFR_MRS, sizeof(*conn->regs), GFP_KERNEL);
 	if (!conn->regs)
 		return -ENOMEM;

@@ -142,9 +142,9 @@
 #define KFR_DATA_WRS	64	/* RDMA reads and writes of jobs in flight */
 #define KFR_IDS		128	/* operations with an id */
 #define KFR_MRS		64	/* registrations of local memory */
-#define KFR_LANES	16	/* see struct kfr_lane */
-#define KFR_LANE_IDS	(KFR_IDS / 2)
-#define KFR_LANE_MRS	(KFR_MRS / 2)
+#define KFR_LANES	16	/* of each share; see struct kfr_lane */
+#define KFR_LANE_IDS	(KFR_IDS / 4)
+#define KFR_LANE_MRS	(KFR_MRS / 4)
 #define KFR_SQ		(KFR_TXBUFS + KFR_DATA_WRS + 2 * KFR_MRS)
 /*
  * Jobs that a peer can have: one for each of its ids, and one for each id that
@@ -155,6 +155,7 @@
 #define KFR_FLOWS	16384	/* flows; then new requests go elsewhere */
 #define KFR_FLOW_BITS	7	/* of the hash table of these */
 #define KFR_OWNER_BITS	6	/* users of a connection are told apart by hash */
+#define KFR_SHARES	BIT(KFR_OWNER_BITS)
 #define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */
