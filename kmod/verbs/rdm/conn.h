@@ -47,6 +47,7 @@ enum kfr_item_kind {
 	KFR_ITEM_INV,		/* kfr_op: invalidate its registrations */
 	KFR_ITEM_DATA,		/* kfr_job: RDMA reads or writes */
 	KFR_ITEM_REQ,		/* kfr_op: request to be sent */
+	KFR_ITEM_NONE,		/* of the pump: nothing to be posted */
 };
 
 /**

@@ -50,6 +50,7 @@
  * @reg: registrations to be made before it
  * @nreg: their number
  * @kind: of the item; @item itself may be gone when it is used
+ * @moved: a new request was moved to where it waits
  * @broken: the device could not map what it promised
  */
 struct kfr_step {
@@ -61,6 +62,7 @@ struct kfr_step {
 	struct ib_reg_wr reg[KFR_SEGS];
 	unsigned int nreg;
 	enum kfr_item_kind kind;
+	bool moved;
 	bool broken;
 };
 
@@ -417,27 +419,27 @@ static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
 /*
  * The next new request: lanes first, as their operations have been here before. Long
  * or short, it takes its place after those of its flow that are sent again, so later
- * ones do not overtake it, and it holds up no lane.
+ * ones do not overtake it, and it holds up no lane. One that has to wait elsewhere is a
+ * step of its own, so that many do not keep the lock.
  */
-static struct kfr_op *kfr_next_new(struct kfr_conn *conn)
+static struct kfr_op *kfr_next_new(struct kfr_conn *conn, struct kfr_step *step)
 {
 	bool enough = true;
 	struct kfr_item *item;
 	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
-	do {
-		op = kfr_next_waiting(conn, &enough);
-		while (!op) {
-			item = kfr_first(&conn->reqs);
-			if (!item)
-				return NULL;
-			op = container_of(item, struct kfr_op, item);
-			if (!kfr_req_admit(conn, op, &enough))
-				op = NULL;
-		}
-	} while (kfr_flow_follow(conn, op));
-	return kfr_in_window(conn, op);
+	op = kfr_next_waiting(conn, &enough);
+	if (!op) {
+		item = kfr_first(&conn->reqs);
+		if (!item)
+			return NULL;
+		op = container_of(item, struct kfr_op, item);
+		step->moved = !kfr_req_admit(conn, op, &enough);
+	}
+	if (!step->moved)
+		step->moved = kfr_flow_follow(conn, op);
+	return step->moved ? NULL : kfr_in_window(conn, op);
 }
 
 /*
@@ -445,7 +447,7 @@ static struct kfr_op *kfr_next_new(struct kfr_conn *conn)
  * resumes all the time does not hold up requests to others. In a flow, those that
  * are sent again go first.
  */
-static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
+static struct kfr_op *kfr_pick_req(struct kfr_conn *conn, struct kfr_step *step)
 {
 	struct kfr_op *op;
 
@@ -453,9 +455,9 @@ static struct kfr_op *kfr_pick_req(struct kfr_conn *conn)
 	conn->again_next = !conn->again_next;
 	if (conn->again_next) {
 		op = kfr_next_again(conn);
-		return op ?: kfr_next_new(conn);
+		return op ?: kfr_next_new(conn, step);
 	}
-	op = kfr_next_new(conn);
+	op = kfr_next_new(conn, step);
 	return op ?: kfr_next_again(conn);
 }
 
@@ -471,9 +473,11 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	lockdep_assert_held(&conn->lock);
 	if (list_empty(&conn->free_wire) || !conn->sq_free)
 		return false;
-	op = kfr_pick_req(conn);
-	if (!op)
-		return false;
+	op = kfr_pick_req(conn, step);
+	if (!op) {
+		step->kind = KFR_ITEM_NONE;
+		return step->moved;
+	}
 	numbered = kfr_op_numbered(op);
 	step->item = &op->item;
 	step->wire = kfr_wire_get(conn);
@@ -641,7 +645,7 @@ static void kfr_post_step(struct kfr_conn *conn, struct kfr_step *step)
 		kfr_post_inv(conn, container_of(item, struct kfr_op, item));
 	else if (step->kind == KFR_ITEM_DATA)
 		kfr_job_post(container_of(item, struct kfr_job, item));
-	else
+	else if (step->kind == KFR_ITEM_REQ)
 		kfr_post_req(conn, step);
 }
 
