@@ -227,8 +227,8 @@ enum kfr_conn_state {
  * @left_at: when (jiffies) that was; likewise
  * @taken_at: when (jiffies) the device last completed a work request of the send queue,
  *	or had none that waits for the peer; read without @lock
- * @answered_at: when (jiffies) the peer last answered a request with an id; read without
- *	@lock
+ * @answered_at: when (jiffies) the peer last answered or acknowledged a request; read
+ *	without @lock
  * @flushing: kfr_conn_flush() waits for @idle
  * @pumping: a thread posts; the flag is the right to post
  * @sq_free: work requests that the send queue has room for
@@ -525,7 +525,7 @@ static inline bool kfr_conn_stuck(const struct kfr_conn *conn,
 	return time_after(jiffies, READ_ONCE(conn->taken_at) + time);
 }
 
-/* Has the peer answered no request with an id for KFR_SILENT_TIME, nor since @begun? */
+/* Has the peer answered no request for KFR_SILENT_TIME, nor since @begun? */
 static inline bool kfr_conn_silent(const struct kfr_conn *conn,
 				   unsigned long begun)
 {

@@ -144,10 +144,12 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 
 	spin_lock_irqsave(&conn->lock, irq);
 	room = kfr_window_full(conn);
-	if ((s32)(conn->tx_seq - ack) < 0)
+	if ((s32)(conn->tx_seq - ack) < 0) {
 		err = -EPROTO;
-	else if ((s32)(ack - conn->tx_acked) > 0)
+	} else if ((s32)(ack - conn->tx_acked) > 0) {
 		conn->tx_acked = ack;
+		WRITE_ONCE(conn->answered_at, jiffies);
+	}
 	room = room && !kfr_window_full(conn);
 	list_for_each_entry_safe(op, next, &conn->sent_numbered, sent) {
 		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
