@@ -426,7 +426,8 @@ def test_kernel_sends_a_refused_write_again(rdm: RdmNet, node: Node) -> None:
 
 def test_refused_requests_come_before_those_that_wait_for_an_id(rdm: RdmNet, node: Node) -> None:
     """Q2: the first id that is given back is not for a later request."""
-    a, b = begun_here(rdm, node, receives=WINDOW)
+    receives = WINDOW // 2
+    a, b = begun_here(rdm, node, receives=receives)
     b.regions[9] = bytearray(IDS)
     b.flows[True].room = 0
     b.wire.deaf = True
@@ -439,7 +440,7 @@ def test_refused_requests_come_before_those_that_wait_for_an_id(rdm: RdmNet, nod
     first = next(header for header in b.log if header.op == Op.READ)
     b.log.clear()
     # Messages that the peer has no receives for leave the kernel few places to send from.
-    others = WINDOW - refused + TXBUFS - FREE
+    others = receives - refused + TXBUFS - FREE
     for _ in range(others):
         a.ep.send(a.buffer[:1])
     b.resume(PLENTY, by_key=True)
@@ -550,6 +551,26 @@ def test_unsent_long_messages_leave_their_registrations_to_others(rdm: RdmNet, n
     c.ep.send(c.buffer[:5000])
     assert b.handle_until(Op.RTS).src == number(c)
     assert c.entry().flags == SENT
+
+
+def test_message_of_many_registrations_is_not_overtaken(rdm: RdmNet, node: Node) -> None:
+    """X3: not by those of its user to other contexts, which need one registration each."""
+    a, b = begun_here(rdm, node)
+    b.hold = True
+    b.aliases = {b.number + 1, b.number + 2}
+    lanes = [a.av.insert_service(node.address, str(b.number + each)) for each in range(3)]
+    for each in range(2 * LANE_MRS):
+        a.ep.send(a.buffer[:5000], to=lanes[each % 2])
+    pieces = [a.buffer[each * 8192 :][:2000] for each in range(SEGS)]
+    a.ep.send(pieces, to=lanes[2])
+    for each in range(2 * SEGS):
+        a.ep.send(a.buffer[:5000], to=lanes[each % 2])
+    while len(b.held) < 2 * LANE_MRS:
+        b.handle_one()
+    for header, _ in b.held[:SEGS]:
+        b.reply(header, Op.FIN, length=header.len)
+    later = b.handle_until(Op.RTS)
+    assert (later.dst, later.nsegs) == (b.number + 2, SEGS)
 
 
 def test_close_waits_for_a_peer_that_goes_on_answering(

@@ -507,8 +507,8 @@ bool kfr_op_charge(struct kfr_conn *conn, struct kfr_op *op)
 	unsigned long owner = op->tx->ep->rdm->domain->base.owner;
 
 	lockdep_assert_held(&conn->lock);
-	op->share = hash_long(owner, KFR_OWNER_BITS);
 	op->limited = owner >= KFI_OWNER_USER;
+	op->share = 2 * hash_long(owner, KFR_OWNER_BITS) + op->limited;
 	if (op->limited &&
 	    atomic_read(&conn->ncharged) >= KFR_FLOWS / 2 &&
 	    atomic_read(&conn->charged[op->share]) >= KFR_FLOWS / 8)

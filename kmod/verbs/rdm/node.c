@@ -39,7 +39,7 @@ MODULE_PARM_DESC(rdm_port, "RDMA CM port of RDM endpoints, the same on all machi
 
 static unsigned int rdm_max_conns = 1024;
 module_param(rdm_max_conns, uint, 0644);
-MODULE_PARM_DESC(rdm_max_conns, "most connections of one address (each takes about 1.9 MB)");
+MODULE_PARM_DESC(rdm_max_conns, "most connections of one address (each takes about 2 MB)");
 
 /**
  * kfr_cm_port() - the port at which nodes listen

@@ -193,17 +193,20 @@ void kfr_id_put(struct kfr_conn *conn, struct kfr_op *op)
 	op->has_id = false;
 }
 
-/* When half of them is in use, a user gets an eighth. Modules have no such limit. */
+/*
+ * When half of them is in use, a user gets an eighth. Modules have no such limit. What
+ * the operation needs does not matter: one that needs many is not overtaken by others
+ * of its user.
+ */
 static bool kfr_share_full(const struct kfr_conn *conn, const struct kfr_op *op)
 {
 	const struct kfr_share *share = &conn->shares[op->share];
-	unsigned int regs = KFR_MRS - conn->nregs_free + op->nregs;
 
 	lockdep_assert_held(&conn->lock);
 	if (!op->limited)
 		return false;
 	return (conn->nids >= KFR_IDS / 2 && share->nids >= KFR_IDS / 8) ||
-	       (regs > KFR_MRS / 2 && share->nregs + op->nregs > KFR_MRS / 8);
+	       (conn->nregs_free <= KFR_MRS / 2 && share->nregs >= KFR_MRS / 8);
 }
 
 static bool kfr_lane_full(struct kfr_conn *conn, const struct kfr_op *op)

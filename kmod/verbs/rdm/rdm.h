@@ -155,7 +155,7 @@
 #define KFR_FLOWS	16384	/* flows; then new requests go elsewhere */
 #define KFR_FLOW_BITS	7	/* of the hash table of these */
 #define KFR_OWNER_BITS	6	/* users of a connection are told apart by hash */
-#define KFR_SHARES	BIT(KFR_OWNER_BITS)
+#define KFR_SHARES	(2 * BIT(KFR_OWNER_BITS))	/* of modules, and of users */
 #define KFR_CTLS_MAX	1024	/* control messages queued for a peer */
 #define KFR_WANTS_MAX	64	/* of those, WANTs; then RESUME replaces them */
 #define KFR_PEER_CONNS	4	/* connections that one peer has begun */

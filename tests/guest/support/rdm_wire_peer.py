@@ -105,6 +105,7 @@ class Peer:
     """One endpoint with one context, alone on its connection.
 
     Attributes:
+        aliases: further numbers of the endpoint.
         received: messages, in the order of arrival.
         held: requests with an id that wait for a reply, while `hold` is set.
         silent: this side acknowledges nothing more.
@@ -114,6 +115,7 @@ class Peer:
 
     def __init__(self, wire: Wire, number: int = 77, auth: int = AUTH) -> None:
         self.wire, self.number, self.auth = wire, number, auth
+        self.aliases: set[int] = set()
         self.received: list[Message] = []
         self.regions: dict[int, bytearray] = {}
         self.hold = self.silent = False
@@ -355,7 +357,8 @@ class Peer:
     def _decide(self, header: Header, payload: bytes) -> None:
         flow = self.flows[header.by_key]
         pulled = header.flags & Flag.PULLED
-        if (header.dst, header.rx, header.auth) != (self.number, 0, self.auth):
+        known = header.dst in {self.number, *self.aliases}
+        if not known or (header.rx, header.auth) != (0, self.auth):
             self.reject(header, Status.NO_ENDPOINT)
         elif not pulled and (flow.blocked or flow.epoch not in (None, header.epoch)):
             self.reply(header, Op.NAK)
