@@ -642,17 +642,19 @@ static bool kfr_tx_answered(struct kfr_tx *tx, unsigned long begun)
 /*
  * A peer that gets CANCEL answers, at once or when the data has moved. If it is
  * revoked the access meanwhile, the connection ends, also for others. So a slow one
- * has time while it answers at all. Return: whether all operations have ended.
+ * has time while it answers at all, unless the caller was killed. Return: whether all
+ * operations have ended.
  */
 static bool kfr_tx_finish(struct kfr_tx *tx)
 {
 	unsigned long begun = jiffies, end = begun + KFR_REVOKE_TIME;
+	long ret;
 
-	do {
-		if (wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME))
-			return true;
-	} while (time_before(jiffies, end) && kfr_tx_answered(tx, begun));
-	return false;
+	do
+		ret = wait_for_completion_killable_timeout(&tx->idle,
+							   KFR_CLOSE_TIME);
+	while (!ret && time_before(jiffies, end) && kfr_tx_answered(tx, begun));
+	return ret > 0;
 }
 
 /* Return: whether there are operations that have not ended. */
