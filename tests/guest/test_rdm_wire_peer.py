@@ -48,6 +48,8 @@ TXBUFS, FREE = 64, 16
 LANES, LANE_MRS = 16, 16
 #: Long messages that a peer takes a second or two each for: longer than it may be silent.
 SLOW = 4
+#: The number of no endpoint.
+NOBODY = 999
 #: Messages that a context keeps if it is opened with these hints.
 KEPT = 4
 FEW = kp.RxAttr(total_buffered_recv=KEPT * 4096)
@@ -752,10 +754,20 @@ def test_resume_for_an_unknown_flow_is_ignored(rdm: RdmNet, node: Node) -> None:
     assert bytes(a.buffer.view[:8]) == b"go on..."
 
 
-@pytest.mark.timeout(120)
-def test_idle_peer_that_does_not_leave_makes_room(rdm: RdmNet, node: Node) -> None:
-    """X3: it may ignore LEAVE; on a full node its connection ends nevertheless."""
-    _, b = begun_here(rdm, node)
+def begun_there(rdm: RdmNet, node: Node) -> Peer:
+    """A peer that the kernel has begun the connection to, for a message."""
+    a = rdm.peer()
+    node.listen()
+    a.ep.peer = a.av.insert_service(node.address, "77")
+    a.ep.send(a.buffer[:8])
+    b = Peer(node.accept(node.request()))
+    b.receive()
+    assert a.entry().flags == SENT
+    return b
+
+
+def room_comes(rdm: RdmNet, node: Node, b: Peer) -> None:
+    """See that another connection gets the only place of the node in the end."""
 
     def room() -> bool:
         try:
@@ -769,6 +781,29 @@ def test_idle_peer_that_does_not_leave_makes_room(rdm: RdmNet, node: Node) -> No
         assert not b.wire.ended
         wait_until(room, "a place on the node", Deadline.firm(60))
     b.wire.wait_for_end()
+
+
+@pytest.mark.timeout(120)
+def test_idle_peer_that_does_not_leave_makes_room(rdm: RdmNet, node: Node) -> None:
+    """X3: it may ignore LEAVE; on a full node its connection ends nevertheless."""
+    _, b = begun_here(rdm, node)
+    room_comes(rdm, node, b)
+
+
+@pytest.mark.timeout(120)
+def test_idle_peer_that_the_kernel_has_begun_with_makes_room(rdm: RdmNet, node: Node) -> None:
+    """X3: the same if the kernel has begun the connection."""
+    room_comes(rdm, node, begun_there(rdm, node))
+
+
+@pytest.mark.timeout(120)
+def test_peer_that_takes_no_answers_makes_room(rdm: RdmNet, node: Node) -> None:
+    """X3: there are more answers than places for messages on their way; nobody waits for it."""
+    _, b = begun_here(rdm, node, receives=FREE)
+    b.wire.deaf = True
+    for _ in range(FREE + TXBUFS + 1):
+        b.send(NOBODY, b"")
+    room_comes(rdm, node, b)
 
 
 def ended_alone(rdm: RdmNet, node: Node, a: RdmPeer, b: Peer) -> None:

@@ -479,6 +479,15 @@ static bool kfr_conn_quiet(const struct kfr_conn *conn)
 	       conn->acked == conn->rx_seq;
 }
 
+/* Answers wait for the peer, but no operation does. */
+static bool kfr_conn_deaf(const struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	return conn->state == KFR_UP && !atomic_read(&conn->nops) &&
+	       (conn->nwire < KFR_TXBUFS || conn->data_free < KFR_DATA_WRS) &&
+	       kfr_conn_stuck(conn, KFR_DEAF_TIME);
+}
+
 /*
  * Work item, which schedules itself; kfr_node_hurry() lets it run earlier, and
  * kfr_conn_fail() waits for it. If there was no request since it ran last, and
@@ -495,8 +504,9 @@ static bool kfr_conn_quiet(const struct kfr_conn *conn)
  *	handles the 8th; LEAVE again later
  *
  * A peer that has begun a connection without a message has no request, and gets
- * no LEAVE, as its address is not proved. One that has begun a connection and then
- * neither uses nor ends it loses it if there are few places: it waits for nothing here.
+ * no LEAVE, as its address is not proved. If there are few places, a peer loses the
+ * connection that neither uses nor ends it: it waits for nothing here. So does one
+ * that takes none of its answers, if nobody here waits for anything of it.
  */
 static void kfr_conn_expire(struct work_struct *work)
 {
@@ -507,7 +517,7 @@ static void kfr_conn_expire(struct work_struct *work)
 		.op = KFR_OP_LEAVE,
 	};
 	unsigned long idle_time = kfr_idle_time();
-	bool unheard, silent, idle, deaf;
+	bool unheard, silent, idle, deaf, tight;
 	u32 seen;
 
 	spin_lock_irq(&conn->lock);
@@ -523,8 +533,10 @@ static void kfr_conn_expire(struct work_struct *work)
 	       time_after_eq(jiffies, conn->seen_at + KFR_IDLE_MIN);
 	conn->left = conn->left && idle && seen == conn->seen &&
 		     !atomic_read(&conn->owed);
-	deaf = conn->left && conn->passive && kfr_node_tight(conn->node) &&
+	tight = kfr_node_tight(conn->node);
+	deaf = tight && conn->left &&
 	       time_after_eq(jiffies, conn->left_at + KFR_DEAF_TIME);
+	deaf |= tight && kfr_conn_deaf(conn);
 	conn->seen = seen;
 	if (idle) {
 		WRITE_ONCE(conn->leaving, true);
