@@ -24,6 +24,12 @@ struct record *mine(void)
 	return &records[self < 0 ? REST : self];
 }
 
+/* kfi_fid_get() and kfi_fid_put() only compare with zero. */
+static void count_references(struct kfid *fid)
+{
+	prove_references(&fid->ref_cnt);
+}
+
 static void free_fabric(struct kfi_fabric_base *base)
 {
 	kfree(base);
@@ -43,6 +49,8 @@ void open_domain(void)
 	prove_check(!kfi_domain_base_init(domain, &fabric->fabric, NULL, NULL,
 					  free_domain, NULL),
 		    "the domain opens");
+	count_references(&fabric->fabric.fid);
+	count_references(&domain->domain.fid);
 }
 
 void open_set(enum kfi_wait_obj wait_obj)
@@ -51,6 +59,7 @@ void open_set(enum kfi_wait_obj wait_obj)
 
 	prove_check(!kfi_core_wait_open(&fabric->fabric, &attr, &set),
 		    "the wait set opens");
+	count_references(&set->kfid);
 }
 
 void make_exclusive(void)
@@ -71,8 +80,12 @@ int try_open_cq(int i, size_t size, enum kfi_cq_wait_cond cond,
 		.wait_set = set,
 		.wait_cond = cond,
 	};
+	int err;
 
-	return kfi_core_cq_open(&domain->domain, &attr, &cq[i], handler, &cq[i]);
+	err = kfi_core_cq_open(&domain->domain, &attr, &cq[i], handler, &cq[i]);
+	if (!err)
+		count_references(&cq[i]->fid);
+	return err;
 }
 
 void open_cq(int i)
@@ -91,6 +104,7 @@ void open_waitless_cq(int i)
 
 	prove_check(!kfi_core_cq_open(&domain->domain, &attr, &cq[i], NULL, &cq[i]),
 		    "the CQ opens");
+	count_references(&cq[i]->fid);
 }
 
 void open_cntr(void)
@@ -102,6 +116,7 @@ void open_cntr(void)
 
 	prove_check(!kfi_core_cntr_open(&domain->domain, &attr, &cntr, &cntr),
 		    "the counter opens");
+	count_references(&cntr->fid);
 }
 
 void open_eq(size_t size)
@@ -114,12 +129,14 @@ void open_eq(size_t size)
 
 	prove_check(!kfi_core_eq_open(&fabric->fabric, &attr, &eq, NULL, &eq),
 		    "the EQ opens");
+	count_references(&eq->fid);
 }
 
 void open_channel(void)
 {
 	prove_check(!kfi_comp_channel_open(&fabric->fabric, &channel, &channel),
 		    "the channel opens");
+	count_references(&channel->fid);
 }
 
 void note_threshold(int i, size_t threshold)
@@ -163,6 +180,7 @@ void open_ep(void)
 	ep = kzalloc(sizeof(*ep), GFP_KERNEL);
 	prove_check(!kfi_ep_base_init(ep, &domain->domain, KFI_CLASS_EP, &ep_ops, NULL),
 		    "the endpoint opens");
+	count_references(&ep->ep.fid);
 }
 
 void must_close(struct kfid *fid)

@@ -24,6 +24,7 @@ MEMORIES = (*STRONG, "weak")
 
 ENUMERATED = 20_000  # executions; a program with more is not compared
 DRAWN = 40  # programs for each memory model
+REFERRING = 100  # programs about references
 BOUNDED = 60  # the same, for modes with a bound
 BOUNDS = range(4)
 
@@ -56,9 +57,13 @@ COUNTS = {
     "abab": 2,
 }
 
+# The same where references are counted, on sequential consistency.
+REFERENCES = {"references": 1, "references-end": 9}
+
 # Scenarios with a fault, whatever the memory model.
 FAULTS = {
     "last-choice": "check",
+    "references-dropped-first": "check",
     "lost-at-hook": "check",
     "lost-without-hook": "check",
     "lost-wake-up": "asleep-beside-ready",
@@ -134,6 +139,7 @@ LITMUS = {
 # Scenarios that are right everywhere.
 RIGHT = (
     *COUNTS,
+    *REFERENCES,
     "message-release",
     "message-fence",
     "own-store",
@@ -231,6 +237,13 @@ def test_as_many_executions_as_interleavings_differ(basic: Checker, name: str, m
     """The number of executions is the known number, and none is played in vain."""
     result = basic.explore(name, "--memory", memory).result
     assert (result["executions"], result["pruned"]) == (COUNTS[name], 0)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_order_of_references_is_not_played(basic: Checker, name: str) -> None:
+    """Users of an object are not put in every order; its end is, among them."""
+    result = basic.explore(name).result
+    assert (result["executions"], result["pruned"]) == (REFERENCES[name], 0)
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -435,6 +448,8 @@ def draw_section(dice: random.Random, checks: int) -> list[str]:
         (10, ["T" + instruction]),
         (8, ["S" + instruction]),
         (6, ["C00"]),
+        (6, ["X" + instruction, "Y" + instruction]),
+        (4, [dice.choice("XYZ") + instruction]),
         (2, ["P" + instruction]),
         (checks, ["E" + instruction]),
         (6, ["R" + instruction, "I00", f"W{1 - which}{value}"]),
@@ -472,6 +487,33 @@ def test_reduction_loses_no_final_state(interpreter: Checker, memory: str) -> No
         assert reduced.finals == full.finals, program
         compared += 1
     assert compared >= len(CHOSEN) + DRAWN // 2
+
+
+def draw_references(seed: int) -> str:
+    """Three threads that take and drop references, paired or not, to what others end or read."""
+    dice = random.Random(seed)
+    sections = [["X00", "Y00"], ["X00", "Y00"], ["X00"], ["Y00"], ["Z00"], ["R00"], ["A01"], ["W02"]]
+    threads = []
+    for _ in range(3):
+        instructions: list[str] = []
+        while len(instructions) < 2:
+            instructions += dice.choice(sections)
+        threads.append("".join(instructions))
+    return "|".join(threads)
+
+
+@pytest.mark.parametrize("mode", [("dpor",), ("bound", "--bound", "2")])
+def test_references_lose_no_final_state(interpreter: Checker, mode: tuple[str, ...]) -> None:
+    """On drawn programs the same final states are reached as by all schedules."""
+    bound = mode[2] if len(mode) > 1 else "99"
+    for program in map(draw_references, range(REFERRING)):
+        arguments = ("program", "--records", "1")
+        full = interpreter.explore(
+            *arguments, "--mode", "enumerate", "--bound", bound, program=program
+        )
+        reduced = interpreter.explore(*arguments, "--mode", *mode, program=program)
+        assert full.result["complete"] and reduced.result["complete"], program
+        assert reduced.finals == full.finals, program
 
 
 @pytest.mark.parametrize("bound", BOUNDS)

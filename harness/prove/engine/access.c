@@ -16,6 +16,13 @@ uint64_t value_at(const volatile void *p, int size)
 	}
 }
 
+int64_t signed_value_at(const volatile void *p, int size)
+{
+	int unused = 64 - 8 * size;
+
+	return (int64_t)(value_at(p, size) << unused) >> unused;
+}
+
 void write_value(volatile void *p, uint64_t value, int size)
 {
 	switch (size) {
@@ -115,35 +122,69 @@ void pv_store(volatile void *p, pv_u64 value, int size, enum pv_order order)
 		pv_fence(PV_FENCE_FULL);
 }
 
-void pv_update(volatile void *p, int size, enum pv_order order)
+/* An update of the running thread acquires what others have released. */
+static void see_others(const struct op *op)
+{
+	enum pv_order order = op->order;
+
+	if (weak())
+		weak_see_newest(op->object, order);
+	sync_load(&op->object->sync, order == PV_RELEASE ? PV_RELAXED : order);
+	if (order == PV_FULL)
+		sync_join(&self()->now, &self()->acquirable);
+}
+
+/* Does the order of additions matter after all?  Others may have written meanwhile. */
+static void settle_count(struct op *op, int64_t n)
+{
+	if (stays_above_zero(op->address, op->size, n))
+		add_references(op->address, n);
+	else
+		op->access = ACCESS_WRITE;
+}
+
+static void update(volatile void *p, int size, int64_t n, enum pv_order order, const void *place)
 {
 	struct op op = {
 		.kind = OP_UPDATE, .access = ACCESS_WRITE, .size = size, .order = order,
-		.address = (void *)p, .place = PLACE,
+		.address = (void *)p, .place = place,
 	};
+	struct op *done;
 
 	if (world.phase != PHASE_PLAY) {
-		check_access(p, size, true, true, PLACE);
+		check_access(p, size, true, true, place);
 		return;
 	}
+	if (n && stays_above_zero(p, size, n))
+		op.access = ACCESS_COUNT;
 	op.object = object_at(p, size);
 	op.drains = buffering();
 	op.blocks = buffering();
 	if (weak() && order == PV_FULL)
-		weak_fence(PV_FENCE_FULL, PLACE);
+		weak_fence(PV_FENCE_FULL, place);
 	point(&op);
-	check_access(p, size, true, true, PLACE);
-	if (weak())
-		weak_see_newest(op.object, order);
-	sync_load(&op.object->sync, order == PV_RELEASE ? PV_RELAXED : order);
-	if (order == PV_FULL)
-		sync_join(&self()->now, &self()->acquirable);
+	check_access(p, size, true, true, place);
+	done = &engine.step[engine.depth - 1].op;
+	if (done->access == ACCESS_COUNT)
+		settle_count(done, n);
+	if (done->access != ACCESS_COUNT)
+		see_others(&op);
 	if (weak())
 		weak_update(op.object, order);
 	sync_carry(&engine.carried, order);
 	engine.before = value_at(p, size);
 	engine.updated = p;
-	trace(OP_UPDATE, (void *)p, 0, PLACE);
+	trace(OP_UPDATE, (void *)p, 0, place);
+}
+
+void pv_update(volatile void *p, int size, enum pv_order order)
+{
+	update(p, size, 0, order, PLACE);
+}
+
+void pv_add(volatile void *p, int size, pv_s64 n, enum pv_order order)
+{
+	update(p, size, n, order, PLACE);
 }
 
 static void choice_point(int n, const char *what, const void *place)

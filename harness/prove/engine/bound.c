@@ -45,6 +45,7 @@
 struct place {
 	const void *key;
 	uint32_t readers;		/* threads */
+	uint32_t counters;
 	uint32_t writers;
 	int nlocks;
 	const void *lock[COMMON];	/* held at each access */
@@ -100,6 +101,14 @@ static void first_locks(struct place *p, const struct thread *t)
 	}
 }
 
+/* Do accesses of two threads conflict? */
+static bool conflicts(const struct place *p)
+{
+	uint32_t all = p->readers | p->counters | p->writers;
+
+	return all & (all - 1) && (p->writers || (p->readers && p->counters));
+}
+
 /*
  * The thread is about to access the object, or will when its store is drained.  One
  * that waits for ever counts as well: others decide whether it can go on.
@@ -122,9 +131,11 @@ void learn_access(int thread, const struct object *o, enum access access)
 	p->key = o->key;
 	if (access == ACCESS_READ)
 		p->readers |= 1U << thread;
+	else if (access == ACCESS_COUNT)
+		p->counters |= 1U << thread;
 	else
 		p->writers |= 1U << thread;
-	if (p->nlocks || !p->writers || !((p->readers | p->writers) & ~(p->writers & -p->writers)))
+	if (p->nlocks || !conflicts(p))
 		return;
 	p->contended = true;
 	engine.learnt = true;
@@ -152,9 +163,12 @@ void hash_step(int index)
 
 	if (o && s->op.access != ACCESS_NONE)
 		before = hash_at(o->write);
-	if (o && s->op.access >= ACCESS_WRITE)
+	if (o && s->op.access > ACCESS_READ)
 		for (set_t q = o->readers; q; q &= q - 1)
 			before += hash_at(o->read[FIRST(q)]);
+	if (o && s->op.access != ACCESS_NONE && s->op.access != ACCESS_COUNT)
+		for (set_t q = o->counters; q; q &= q - 1)
+			before += hash_at(o->count[FIRST(q)]);
 	e->hash = mix(mix(p->identity, hash_at(p->last ? p->last : p->parent)), before);
 	e->hash = mix(e->hash + s->choice, p->lane ? hash_at(s->after) : 0);
 	e->state = (index ? e[-1].state : 0) + e->hash;

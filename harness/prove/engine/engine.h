@@ -20,6 +20,7 @@
 #define PV_MAX_THREADS	24	/* declared and spawned, in one execution */
 
 typedef unsigned long long pv_u64;
+typedef long long pv_s64;
 
 /*
  * The order of a marked access.  PV_FULL is that of a value-returning atomic:
@@ -80,6 +81,9 @@ void pv_store(volatile void *p, pv_u64 value, int size, enum pv_order order);
  * read, and gives no release.
  */
 void pv_update(volatile void *p, int size, enum pv_order order);
+
+/* The same for one that adds n, or nothing if the value is 0. */
+void pv_add(volatile void *p, int size, pv_s64 n, enum pv_order order);
 
 /*
  * A point only where stores are buffered.  Full waits until the thread's stores

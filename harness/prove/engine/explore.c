@@ -35,7 +35,7 @@ void join_clock(int16_t *to, unsigned int step)
 static bool dependent(const struct op *a, const struct op *b)
 {
 	return a->object && a->object == b->object &&
-	       !(a->access == ACCESS_READ && b->access == ACCESS_READ);
+	       !(a->access == b->access && a->access <= ACCESS_COUNT);
 }
 
 /* What has happened before the process' next step, by itself. */
@@ -49,6 +49,17 @@ static void start_clock(const struct process *p, int16_t *clock)
 		memset(clock, 0, sizeof(clock_row));
 }
 
+/* Since the last write: who has read, or counted, and conflicts with the operation. */
+static set_t readers_before(const struct op *op)
+{
+	return op->access == ACCESS_READ ? 0 : op->object->readers;
+}
+
+static set_t counters_before(const struct op *op)
+{
+	return op->access == ACCESS_COUNT ? 0 : op->object->counters;
+}
+
 /* Joins what the operation comes after: earlier accesses that conflict. */
 static void join_accesses(int16_t *clock, const struct op *op)
 {
@@ -57,9 +68,10 @@ static void join_accesses(int16_t *clock, const struct op *op)
 	if (!o || op->access == ACCESS_NONE)
 		return;
 	join_clock(clock, o->write);
-	if (op->access != ACCESS_READ)
-		for (set_t s = o->readers; s; s &= s - 1)
-			join_clock(clock, o->read[FIRST(s)]);
+	for (set_t s = readers_before(op); s; s &= s - 1)
+		join_clock(clock, o->read[FIRST(s)]);
+	for (set_t s = counters_before(op); s; s &= s - 1)
+		join_clock(clock, o->count[FIRST(s)]);
 }
 
 static void step_clock(int index, int16_t *clock)
@@ -131,13 +143,32 @@ static bool concurrent(unsigned int e, int process, const int16_t *before)
 	return by != process && before[by] < (int)e;
 }
 
-/* Another reader read after this read happened. */
-static bool dominated(const struct object *o, int reader)
+/* Has one of these last accesses happened after step e of that process? */
+static bool after(const uint16_t *last, set_t of, unsigned int e, int by)
 {
-	for (set_t s = o->readers & ~BIT(reader); s; s &= s - 1)
-		if (engine.clock[o->read[FIRST(s)] - 1][reader] >= o->read[reader])
+	for (; of; of &= of - 1) {
+		unsigned int step = last[FIRST(of)];
+
+		if (step != e && engine.clock[step - 1][by] >= (int)e)
 			return true;
+	}
 	return false;
+}
+
+/* Reverses those of these last accesses that race, unless another one is in between. */
+static void reverse_last(const struct op *op, const uint16_t *last, set_t of, int process,
+			 const int16_t *before, const int16_t *clock)
+{
+	const struct object *o = op->object;
+
+	for (; of; of &= of - 1) {
+		int q = FIRST(of);
+
+		if (concurrent(last[q], process, before) &&
+		    !after(o->read, readers_before(op), last[q], q) &&
+		    !after(o->count, counters_before(op), last[q], q))
+			reverse(last[q], process, clock);
+	}
 }
 
 /*
@@ -148,22 +179,19 @@ static void find_races(const struct op *op, int process, const int16_t *before,
 		       const int16_t *clock)
 {
 	const struct object *o = op->object;
+	set_t readers, counters;
 
 	if (!o || op->access == ACCESS_NONE)
 		return;
+	readers = readers_before(op);
+	counters = counters_before(op);
 	if (op->access == ACCESS_LOCK && concurrent(o->acquired, process, before))
 		reverse(o->acquired, process, before);
-	if (op->access == ACCESS_READ || (op->access == ACCESS_WRITE && !o->readers)) {
-		if (concurrent(o->write, process, before))
-			reverse(o->write, process, clock);
-		return;
-	}
-	for (set_t s = o->readers; s; s &= s - 1) {
-		int q = FIRST(s);
-
-		if (concurrent(o->read[q], process, before) && !dominated(o, q))
-			reverse(o->read[q], process, clock);
-	}
+	if (op->access != ACCESS_LOCK && !readers && !counters &&
+	    concurrent(o->write, process, before))
+		reverse(o->write, process, clock);
+	reverse_last(op, o->read, readers, process, before, clock);
+	reverse_last(op, o->count, counters, process, before, clock);
 }
 
 static void note_access(int index, const struct step *s)
@@ -178,9 +206,13 @@ static void note_access(int index, const struct step *s)
 	if (s->op.access == ACCESS_READ) {
 		o->readers |= BIT(s->process);
 		o->read[s->process] = index + 1;
+	} else if (s->op.access == ACCESS_COUNT) {
+		o->counters |= BIT(s->process);
+		o->count[s->process] = index + 1;
 	} else {
 		o->write = index + 1;
 		o->readers = 0;
+		o->counters = 0;
 	}
 }
 

@@ -29,6 +29,7 @@
 #define MAX_STEPS	20000
 #define MAX_CLASSES	64
 #define MAX_READY	8
+#define MAX_REFERENCES	16
 #define MAX_HELD	16
 #define MAX_BUFFERED	32
 #define STACK_SIZE	(64UL << 10)
@@ -47,8 +48,11 @@ enum kind {
 	OP_PLAIN_READ, OP_PLAIN_WRITE, OP_RACE,
 };
 
-/* How an operation meets others about the same object. */
-enum access { ACCESS_NONE, ACCESS_READ, ACCESS_WRITE, ACCESS_LOCK };
+/*
+ * How an operation meets others about the same object.  Reads go with reads, and counts
+ * with counts: see references.c.
+ */
+enum access { ACCESS_NONE, ACCESS_READ, ACCESS_COUNT, ACCESS_WRITE, ACCESS_LOCK };
 
 struct op {
 	uint8_t kind;
@@ -86,8 +90,17 @@ struct object {
 	uint16_t acquired;
 	uint16_t location;		/* in weak.c, plus one */
 	set_t readers;
+	set_t counters;
 	uint16_t read[MAX_PROCESSES];
+	uint16_t count[MAX_PROCESSES];
 	struct sync sync;
+};
+
+/* A count of references: what each thread has added of what is in it. */
+struct references {
+	const volatile void *at;
+	int64_t sum;
+	int64_t of[PV_MAX_THREADS];
 };
 
 struct store {
@@ -178,6 +191,8 @@ struct world {
 	int nclasses;
 	int nready;
 	bool (*ready[MAX_READY])(void);
+	int nreferences;
+	struct references references[MAX_REFERENCES];
 	unsigned int heap_used[PV_MAX_THREADS + 1];
 	unsigned int nblocks;
 	struct class_use class[MAX_CLASSES];
@@ -339,9 +354,14 @@ void weak_spawn(int parent, int child);
 void weak_fence(enum pv_fence fence, const void *place);
 void weak_due_fence(void);
 
+/* references.c */
+bool stays_above_zero(const volatile void *p, int size, int64_t n);
+void add_references(const volatile void *p, int64_t n);
+
 /* access.c */
 int step_choice(int n);
 uint64_t value_at(const volatile void *p, int size);
+int64_t signed_value_at(const volatile void *p, int size);
 void write_value(volatile void *p, uint64_t value, int size);
 
 /* races.c */

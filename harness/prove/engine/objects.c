@@ -51,6 +51,7 @@ static struct object *new_object(struct object *o, const void *key, uint8_t byte
 	o->acquired = 0;
 	o->location = 0;
 	o->readers = 0;
+	o->counters = 0;
 	o->sync = (struct sync){ 0 };
 	return o;
 }

@@ -91,6 +91,14 @@ long prove_arg(void);
 void prove_ready(_Bool (*ready)(void));
 
 /*
+ * Names a count of references, of 8 bytes at most.  Nothing but zero matters of what
+ * an atomic addition to it returns.  Then the order in which threads take and drop
+ * references is not played, unless the count may come to zero.  Registered by setup();
+ * at most 16.  Later calls do nothing.
+ */
+void prove_references(const volatile void *count);
+
+/*
  * A signal, SIGKILL, or kthread_stop() for a thread, by its number as it is
  * declared.  The shim that stands for the kernel defines these three.
  */

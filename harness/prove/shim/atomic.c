@@ -42,7 +42,7 @@ s64 shim_fetch_add(void *at, int size, s64 n, enum pv_order order)
 {
 	s64 old;
 
-	pv_update(at, size, order);
+	pv_add(at, size, n, order);
 	old = value_at(at, size);
 	put_value(at, size, old + n);
 	return old;
@@ -111,7 +111,10 @@ s64 shim_fetch_add_unless(void *at, int size, s64 n, s64 unless, enum pv_order o
 {
 	s64 old;
 
-	pv_update(at, size, order);
+	if (unless)
+		pv_update(at, size, order);
+	else
+		pv_add(at, size, n, order);
 	old = value_at(at, size);
 	if (!same_value(old, unless, size))
 		put_value(at, size, old + n);

@@ -111,6 +111,48 @@ static void last_zero(void)
 PROVE_SCENARIO(lastzero, .threads = { { "r", last_zero }, { "a", increment, 0, 1 },
 				      { "b", increment, 0, 2 } });
 
+/* References to an object: users take and drop one each, and one may end the object. */
+static int count;
+
+static UNCHECKED void user(void)
+{
+	pv_add(&count, sizeof(count), 1, PV_FULL);
+	if (!*(volatile int *)&count)
+		return;
+	++*(volatile int *)&count;
+	pv_add(&count, sizeof(count), -1, PV_FULL);
+	prove_check(--*(volatile int *)&count > 0, "the object is there");
+}
+
+static UNCHECKED void drop_too_many(void)
+{
+	user();
+	pv_add(&count, sizeof(count), -1, PV_FULL);
+	prove_check(--*(volatile int *)&count > 0, "the object is there");
+	pv_add(&count, sizeof(count), 1, PV_FULL);
+	++*(volatile int *)&count;
+}
+
+static UNCHECKED void end_object(void)
+{
+	pv_update(&count, sizeof(count), PV_FULL);
+	if (*(volatile int *)&count == 1)
+		*(volatile int *)&count = 0;
+}
+
+static void begin_object(void)
+{
+	count = 1;
+	prove_references(&count);
+}
+
+PROVE_SCENARIO(references, .setup = begin_object,
+	       .threads = { { "a", user }, { "b", user }, { "c", user } });
+PROVE_SCENARIO(references_end, .setup = begin_object,
+	       .threads = { { "a", user }, { "b", user }, { "c", end_object } });
+PROVE_SCENARIO(references_dropped_first, .setup = begin_object,
+	       .threads = { { "a", user }, { "b", drop_too_many } });
+
 /* Memory order. */
 static void sb_1(void)
 {

@@ -32,6 +32,30 @@ static void child(void *arg)
 	WRITE(*(int *)arg, 3);
 }
 
+/* References to a variable: taken, dropped, and ended if there is one. */
+static UNCHECKED int take(int *p)
+{
+	pv_add(p, sizeof(*p), 1, PV_FULL);
+	if (*(volatile int *)p)
+		return ++*(volatile int *)p > 0;
+	return 0;
+}
+
+static UNCHECKED int drop(int *p)
+{
+	pv_add(p, sizeof(*p), -1, PV_FULL);
+	return --*(volatile int *)p <= 0;
+}
+
+static UNCHECKED int end(int *p)
+{
+	pv_update(p, sizeof(*p), PV_FULL);
+	if (*(volatile int *)p != 1)
+		return 0;
+	*(volatile int *)p = 0;
+	return 1;
+}
+
 static int try_section(int which, int value)
 {
 	if (!pv_trylock(&lock[which], classes[which], 0))
@@ -93,6 +117,12 @@ static int run(char letter, int which, int value)
 		return try_section(which, value);
 	case 'C':
 		return prove_choose(2);
+	case 'X':
+		return take(&variable[which]);
+	case 'Y':
+		return drop(&variable[which]);
+	case 'Z':
+		return end(&variable[which]);
 	}
 	prove_failed("no such instruction");
 	return 0;
@@ -116,10 +146,23 @@ static void interpret(void *own)
 	ended[me] = 1;
 }
 
+/* "X" and "Y" are about a count of references, which begins with one. */
+static void declare_counts(const char *text)
+{
+	for (; text && (text = strpbrk(text, "XY")); text++) {
+		int *p = &variable[text[1] - '0'];
+
+		if (!*p)
+			prove_references(p);
+		*p = 1;
+	}
+}
+
 static void setup(void)
 {
 	const char *text = getenv("PROGRAM");
 
+	declare_counts(text);
 	for (int i = 0; text && *text && i < THREADS; i++) {
 		size_t length = strcspn(text, "|");
 
