@@ -47,6 +47,14 @@ def main(argv: Sequence[str]) -> int:
     return session.play(_plan(args, sources), writable(args.output), measured)
 
 
+def _limit(text: str) -> tuple[str | None, float]:
+    """Read T, or MODEL=T."""
+    model, named, seconds = text.rpartition("=")
+    if named and model not in MEMORIES:
+        raise argparse.ArgumentTypeError(f"{model!r} is none of {', '.join(MEMORIES)}")
+    return model or None, positive(seconds)
+
+
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="kfabric prove", description=__doc__)
     add = parser.add_argument
@@ -64,8 +72,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--seed", type=whole(0), default=1, help="of the modes random and pct")
     words = "at most N executions of each scenario; default: no limit"
     add("--executions", type=whole(1), metavar="N", help=words)
-    words = "at most so long for each scenario"
-    add("--seconds", type=positive, default=session.SECONDS, metavar="T", help=words)
+    words = f"at most so long for each scenario, or under one memory model; default: {session.SECONDS:g}"
+    add("--seconds", type=_limit, action="append", default=[], metavar="[MODEL=]T", help=words)
     add("--replay", metavar="SCHEDULE", help="play one execution of one scenario again")
     words = f"at most {session.QUICK_EXECUTIONS:,} executions of each scenario"
     add("--quick", action="store_true", help=words)
@@ -163,7 +171,7 @@ def _plan(args: argparse.Namespace, sources: Sources) -> Plan:
         _memories(args, ("sc",)),
         args.seed,
         args.executions or 0,
-        args.seconds,
+        dict(args.seconds),
         args.replay or "",
         args.quick,
         args.records,

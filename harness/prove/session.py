@@ -6,8 +6,8 @@ from __future__ import annotations
 import fnmatch
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from kfabric.docs.results import Measurement
@@ -24,7 +24,7 @@ MEMORIES = ("sc", "tso", "pso", "weak")
 QUICK_EXECUTIONS = 10_000
 SAMPLE_EXECUTIONS = 100_000
 """Of the modes that never end by themselves."""
-SECONDS = 60.0
+SECONDS = 600.0
 
 
 class UnknownScenario(UsageError, label="no such scenario"):
@@ -43,7 +43,8 @@ class Plan:
         memories: the memory models, each explored by itself.
         seed: of random executions.
         executions: at most so many of each scenario; 0: no limit.
-        seconds: at most so long for each scenario.
+        seconds: at most so long for each scenario, by memory model; None: as for those that
+            are not named.
         replay: the schedule to play; empty: none.
         quick: explore the first executions of each scenario only.
         records: the verdict judges each so many executions; 0: none.
@@ -59,7 +60,7 @@ class Plan:
     memories: Sequence[str] = ("sc",)
     seed: int = 1
     executions: int = 0
-    seconds: float = SECONDS
+    seconds: Mapping[str | None, float] = field(default_factory=dict)
     replay: str = ""
     quick: bool = False
     records: int = 0
@@ -86,7 +87,7 @@ class Plan:
             bound or 0,
             self.seed,
             executions,
-            self.seconds,
+            self.seconds.get(memory, self.seconds.get(None, SECONDS)),
             self.records,
             self.replay,
         )

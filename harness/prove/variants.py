@@ -115,7 +115,7 @@ class Variants:
         """
         chosen = session.chosen(self._scenarios, names)
         plan = session.Plan(
-            self.sources, memories=memories, executions=self._executions, seconds=SECONDS
+            self.sources, memories=memories, executions=self._executions, seconds={None: SECONDS}
         )
         jobs = plan.jobs(chosen)
         runner = self._runner(self._original)

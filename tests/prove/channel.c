@@ -237,7 +237,7 @@ static void finish_two_getters(void)
 	close_all();
 }
 
-PROVE_SCENARIO(channel_two_getters, .rules = "E2 V4", .tables = "17 4", .bound = 2,
+PROVE_SCENARIO(channel_two_getters, .rules = "E2 V4", .tables = "17 4", .bound = 3,
 	       .says = "two CQs make an event each for two getters",
 	       .setup = setup_two, .finish = finish_two_getters,
 	       .threads = { { "getter 1", get_event }, { "getter 2", get_event },

@@ -109,7 +109,7 @@ PROVE_SCENARIO(cntr_same_threshold, .rules = "Q6", .tables = "1",
 	       .threads = { { "waiter 1", wait_for_one }, { "waiter 2", wait_for_one },
 			    { "provider", count_one } });
 
-PROVE_SCENARIO(cntr_two_by_two, .rules = "Q6", .tables = "1", .bound = 2,
+PROVE_SCENARIO(cntr_two_by_two, .rules = "Q6", .tables = "1",
 	       .says = "two threads wait for 1 and for 2, two providers count one each",
 	       .setup = setup, .finish = finish_both_reached,
 	       .threads = { { "waiter for 1", wait_for_one },

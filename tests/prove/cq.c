@@ -55,7 +55,7 @@ PROVE_SCENARIO(sread_irq, .rules = "W10 W2", .tables = "1",
 	       .threads = { { "reader", read_one },
 			    { "publisher", publish_one, PROVE_IRQ } });
 
-PROVE_SCENARIO(sread_two, .rules = "Q3 V4 Q2", .tables = "4", .bound = 2,
+PROVE_SCENARIO(sread_two, .rules = "Q3 V4 Q2", .tables = "4",
 	       .says = "two readers, one publisher with two entries: one entry each",
 	       .setup = setup, .finish = finish_two_entries,
 	       .threads = { { "reader 1", read_one }, { "reader 2", read_one },
@@ -80,7 +80,7 @@ PROVE_SCENARIO(sread_one_for_two, .rules = "Q3 V5", .tables = "4",
 			    { "reader 2", read_one, PROVE_STAYS },
 			    { "publisher", publish_one } });
 
-PROVE_SCENARIO(sread_two_by_two, .rules = "Q3 V4", .tables = "4", .bound = 2,
+PROVE_SCENARIO(sread_two_by_two, .rules = "Q3 V4", .tables = "4",
 	       .says = "two readers, two publishers with one entry each",
 	       .setup = setup, .finish = finish_two_publishers,
 	       .threads = { { "reader 1", read_one }, { "reader 2", read_one },
@@ -473,7 +473,7 @@ static void finish_signal_two(void)
 }
 
 /* Four threads, of which two sleep: without a bound there are millions of executions. */
-PROVE_SCENARIO(cq_signal_two, .rules = "Q5 Q3", .tables = "8", .bound = 2,
+PROVE_SCENARIO(cq_signal_two, .rules = "Q5 Q3", .tables = "8",
 	       .says = "kfi_cq_signal() ends two reads; the entry is not hidden",
 	       .setup = setup, .finish = finish_signal_two,
 	       .threads = { { "reader 1", read_one, PROVE_STAYS },
@@ -583,7 +583,7 @@ static void finish_threshold_mixed(void)
 	close_all();
 }
 
-PROVE_SCENARIO(threshold_mixed, .rules = "Q4 Q3", .tables = "4", .bound = 2,
+PROVE_SCENARIO(threshold_mixed, .rules = "Q4 Q3", .tables = "4",
 	       .says = "readers of two entries and of one share three entries",
 	       .setup = setup_threshold, .finish = finish_threshold_mixed,
 	       .threads = { { "reader of 2", read_two }, { "reader of 1", read_one },
@@ -597,7 +597,7 @@ static void finish_threshold_poller(void)
 	close_all();
 }
 
-PROVE_SCENARIO(threshold_overtaken, .rules = "Q4 V5", .tables = "4 6", .bound = 2,
+PROVE_SCENARIO(threshold_overtaken, .rules = "Q4 V5", .tables = "4 6",
 	       .says = "another thread takes one of the entries of a threshold",
 	       .setup = setup_threshold, .finish = finish_threshold_poller,
 	       .threads = { { "reader of 2", read_two }, { "poller", poll_once },
@@ -772,7 +772,7 @@ static void finish_error_once(void)
 }
 
 PROVE_SCENARIO(sread_error_once, .rules = "Q1 Q3", .tables = "4",
-	       .says = "two readers of an error: only one gets it", .bound = 2,
+	       .says = "two readers of an error: only one gets it",
 	       .setup = setup, .finish = finish_error_once,
 	       .threads = { { "reader 1", read_error }, { "reader 2", read_error },
 			    { "publisher", publish_error } });
@@ -803,7 +803,7 @@ static void finish_overrun(void)
 	close_all();
 }
 
-PROVE_SCENARIO(sread_overrun, .rules = "Q2 V7 Q3", .tables = "4", .bound = 2,
+PROVE_SCENARIO(sread_overrun, .rules = "Q2 V7 Q3", .tables = "4",
 	       .says = "a CQ with room for one entry gets two: both readers return",
 	       .setup = setup_small, .finish = finish_overrun,
 	       .threads = { { "reader 1", read_one }, { "reader 2", read_one },

@@ -146,7 +146,7 @@ static void finish_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(eq_two, .rules = "Q3 V4", .tables = "4", .bound = 2,
+PROVE_SCENARIO(eq_two, .rules = "Q3 V4", .tables = "4",
 	       .says = "two readers, one writer of two events: one event each",
 	       .setup = setup, .finish = finish_two,
 	       .threads = { { "reader 1", read_event }, { "reader 2", read_event },
@@ -161,7 +161,7 @@ static void finish_two_by_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(eq_two_by_two, .rules = "Q3 V4", .tables = "4", .bound = 2,
+PROVE_SCENARIO(eq_two_by_two, .rules = "Q3 V4", .tables = "4",
 	       .says = "two readers of an EQ, two writers",
 	       .setup = setup, .finish = finish_two_by_two,
 	       .threads = { { "reader 1", read_event }, { "reader 2", read_event },

@@ -50,13 +50,13 @@ PROVE_SCENARIO(exclusive_one, .rules = "W3 W2", .tables = "14 1",
 	       .setup = setup, .finish = finish_one,
 	       .threads = { { "waiter", wait_and_read }, { "publisher", publish_one } });
 
-PROVE_SCENARIO(exclusive_two, .rules = "W3 V4", .tables = "14", .bound = 2,
+PROVE_SCENARIO(exclusive_two, .rules = "W3 V4", .tables = "14",
 	       .says = "two threads and two entries: each thread reads one",
 	       .setup = setup, .finish = finish_two_entries,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
 			    { "publisher", publish_two } });
 
-PROVE_SCENARIO(exclusive_two_by_two, .rules = "W3 V4", .tables = "14", .bound = 2,
+PROVE_SCENARIO(exclusive_two_by_two, .rules = "W3 V4", .tables = "14",
 	       .says = "two threads and two publishers",
 	       .setup = setup, .finish = finish_two_publishers,
 	       .threads = { { "waiter 1", wait_and_read }, { "waiter 2", wait_and_read },
@@ -109,7 +109,7 @@ static void look_once(void)
 	kfi_wait(set, 0);
 }
 
-PROVE_SCENARIO(exclusive_waits_beside_look, .rules = "W3 V4", .tables = "14", .bound = 2,
+PROVE_SCENARIO(exclusive_waits_beside_look, .rules = "W3 V4", .tables = "14",
 	       .says = "a third thread looks as a turn is given: it ends no turn but its own",
 	       .setup = setup, .finish = finish_passed,
 	       .threads = { { "waits again", wait_twice, PROVE_STAYS },
@@ -186,7 +186,7 @@ static void finish_members(void)
 	close_all();
 }
 
-PROVE_SCENARIO(exclusive_two_members, .rules = "W3 Q8 V4", .tables = "14 2", .bound = 2,
+PROVE_SCENARIO(exclusive_two_members, .rules = "W3 Q8 V4", .tables = "14 2",
 	       .says = "one completion wakes one thread for a CQ and a counter; both are read",
 	       .setup = setup_completion, .finish = finish_members,
 	       .threads = { { "CQ first", take_entry },
@@ -251,14 +251,14 @@ static void setup_old_turn(void)
 	prove_check(read_cq(0, 1) == 1, "the set is drained");
 }
 
-PROVE_SCENARIO(exclusive_old_turn, .rules = "W3 V4", .tables = "14", .bound = 2,
+PROVE_SCENARIO(exclusive_old_turn, .rules = "W3 V4", .tables = "14",
 	       .says = "a turn of a thread that is gone ends when the set is drained",
 	       .setup = setup_old_turn, .finish = finish_members,
 	       .threads = { { "CQ first", take_entry },
 			    { "counter first", take_change },
 			    { "provider", publish_and_count } });
 
-PROVE_SCENARIO(exclusive_two_cqs, .rules = "W3 V4", .tables = "14", .bound = 2,
+PROVE_SCENARIO(exclusive_two_cqs, .rules = "W3 V4", .tables = "14",
 	       .says = "two threads, two CQs of the set with one entry each",
 	       .setup = setup_two, .finish = finish_two_publishers,
 	       .threads = { { "waiter 1", wait_and_read_two_cqs },

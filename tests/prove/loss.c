@@ -175,7 +175,7 @@ static void finish_set_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(loss_set_two, .rules = "O5 W3", .tables = "12", .bound = 2,
+PROVE_SCENARIO(loss_set_two, .rules = "O5 W3", .tables = "12",
 	       .says = "the device goes under two threads that wait and drain",
 	       .setup = setup_one_member, .finish = finish_set_two,
 	       .threads = { { "waiter 1", wait_until_lost }, { "waiter 2", wait_until_lost },
@@ -305,5 +305,4 @@ PROVE_SCENARIO(loss_twice, .rules = "O5", .tables = "12",
 	       .says = "the provider says twice that the device is gone",
 	       .setup = setup_one_cq, .finish = finish_two,
 	       .threads = { { "reader 1", sread_once }, { "reader 2", sread_once },
-			    { "device", lose_device }, { "driver", lose_device } },
-	       .bound = 2);
+			    { "device", lose_device }, { "driver", lose_device } });

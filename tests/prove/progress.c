@@ -86,7 +86,7 @@ static void finish_two(void)
 	close_all();
 }
 
-PROVE_SCENARIO(progress_sread_twice, .rules = "W2", .tables = "16", .bound = 3,
+PROVE_SCENARIO(progress_sread_twice, .rules = "W2", .tables = "16",
 	       .says = "two reports for a reader that sleeps twice",
 	       .setup = setup_cq, .finish = finish_two,
 	       .threads = { { "reader", read_two }, { "provider", queue_two } });

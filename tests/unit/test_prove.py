@@ -429,6 +429,38 @@ def test_options_that_contradict_each_other_are_refused(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        ([], [session.SECONDS] * 4),
+        (["2"], [2] * 4),
+        (["2", "sc=300"], [300, 2, 2, 2]),
+        (["weak=1"], [session.SECONDS] * 3 + [1]),
+    ],
+    ids=str,
+)
+def test_time_is_limited_for_each_memory_model(
+    words: list[str], limits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit that names none is for the others."""
+    plans: list[session.Plan] = []
+    monkeypatch.setattr(session, "check_names", lambda *_: None)
+    monkeypatch.setattr(session, "play", lambda plan, *_: plans.append(plan) or 0)
+    options = [word for value in words for word in ("--seconds", value)]
+    assert cli.main(["prove", "--memory", "all", *options]) == ExitStatus.OK
+    (plan,) = plans
+    assert [job.seconds for job in plan.jobs([Scenario("one")])] == limits
+
+
+@pytest.mark.parametrize("limit", ["arm=3", "sc=0", "=3", "sc="])
+def test_limit_that_is_none_is_refused(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another memory model, no time, no model, no number: with one line."""
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["prove", "--seconds", limit])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kfabric prove: --seconds: ")
+
+
 def test_schedule_of_other_code_is_refused(
     prove: Callable[[dict[str, Any]], Prove], capsys: pytest.CaptureFixture[str]
 ) -> None:
