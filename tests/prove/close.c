@@ -236,3 +236,61 @@ PROVE_SCENARIO(close_fabric_beside_domain, .rules = "O1 V8", .tables = "11",
 	       .setup = open_domain, .finish = finish_fabric,
 	       .threads = { { "domain", close_domain },
 			    { "fabric", try_to_close_fabric } });
+
+/* Parents that are closed as their last child is: the child leaves before it drops them. */
+static void close_child(void)
+{
+	must_close(&cq[0]->fid);
+	cq[0] = NULL;
+}
+
+static void setup_set(void)
+{
+	open_domain();
+	open_set(KFI_WAIT_UNSPEC);
+	open_cq(0);
+}
+
+static void try_to_close_set(void)
+{
+	mine()->ret = kfi_close(&set->kfid);
+	prove_check(!mine()->ret || mine()->ret == -EBUSY, "it closes, or it is in use");
+}
+
+static void finish_parent_set(void)
+{
+	if (!records[SECOND].ret)
+		set = NULL;
+	close_all();
+}
+
+PROVE_SCENARIO(close_set_beside_member, .rules = "O1 V8", .tables = "11",
+	       .says = "a wait set is closed as its last member is closed",
+	       .setup = setup_set, .finish = finish_parent_set,
+	       .threads = { { "closer", close_child }, { "owner", try_to_close_set } });
+
+static void setup_channel(void)
+{
+	open_domain();
+	open_channel();
+	open_cq(0);
+	prove_check(!kfi_cq_bind_channel(cq[0], channel), "the CQ is bound");
+}
+
+static void try_to_close_channel(void)
+{
+	mine()->ret = kfi_close(&channel->fid);
+	prove_check(!mine()->ret || mine()->ret == -EBUSY, "it closes, or it is in use");
+}
+
+static void finish_channel(void)
+{
+	if (!records[SECOND].ret)
+		channel = NULL;
+	close_all();
+}
+
+PROVE_SCENARIO(close_channel_beside_cq, .rules = "O1 V8", .tables = "11 18",
+	       .says = "a channel is closed as its last CQ is closed",
+	       .setup = setup_channel, .finish = finish_channel,
+	       .threads = { { "closer", close_child }, { "owner", try_to_close_channel } });

@@ -652,3 +652,63 @@ PROVE_SCENARIO(eq_closed_by_reader, .rules = "V8 O1", .tables = "11",
 	       .says = "the reader of an event closes the EQ before its writer has woken",
 	       .setup = setup_quiet, .finish = finish_closed,
 	       .threads = { { "reader", read_and_close }, { "writer", write_one } });
+
+/* The memory of a request is used again while a reader holds the event of the first one. */
+static u32 held_event, taken_event;
+
+static void drop_nothing(u32 event, void *payload)
+{
+}
+
+static void report_numbered(u32 number)
+{
+	struct kfid *fid = &fabric->fabric.fid;
+	const struct kfi_event event = {
+		.event = number,
+		.buf = &fid,
+		.len = sizeof(fid),
+		.drop = drop_nothing,
+		.request = &request,
+	};
+
+	prove_check(!kfi_eq_report(eq, NULL, &event), "the request is reported");
+}
+
+static void setup_first_request(void)
+{
+	setup();
+	report_numbered(1);
+}
+
+static void hold_any(void)
+{
+	struct kfi_eq_slot slot;
+
+	if (kfi_eq_hold(eq, false, &slot, name_nothing, NULL))
+		return;
+	kfi_eq_settle(eq, &slot, true);
+	held_event = slot.event;
+}
+
+static void report_and_give_up(void)
+{
+	struct kfi_eq_slot slot;
+
+	report_numbered(2);
+	if (!kfi_eq_extract(eq, NULL, &request, &slot))
+		return;
+	taken_event = slot.event;
+	kfi_eq_drop(&slot);
+}
+
+static void finish_same_address(void)
+{
+	prove_check(taken_event == 2 || (!taken_event && held_event == 2),
+		    "the later request is the one that is taken back");
+	close_all();
+}
+
+PROVE_SCENARIO(eq_request_same_address, .rules = "Q10 V6", .tables = "11",
+	       .says = "a request is given up that has the address of one whose event is held",
+	       .setup = setup_first_request, .finish = finish_same_address,
+	       .threads = { { "reader", hold_any }, { "peer", report_and_give_up } });

@@ -449,3 +449,60 @@ PROVE_SCENARIO(exclusive_killed, .rules = "W3 V4 W5", .tables = "14 5",
 	       .threads = { { "killed", wait_and_die },
 			    { "waiter", wait_and_read, PROVE_STAYS },
 			    { "kills and publishes", kill_and_publish } });
+
+/* Exclusive waiting is turned off while nobody sleeps, but somebody passes turns on. */
+static void setup_entry(void)
+{
+	setup();
+	complete_op(0, entry_number(FIRST, 1), 0);
+}
+
+static void make_ordinary(void)
+{
+	u64 flags = 0;
+
+	prove_check(!kfi_control(&set->kfid, KFI_SETFIDFLAG, &flags),
+		    "nobody sleeps, so the set becomes ordinary");
+}
+
+static void read_entry(void)
+{
+	read_cq(0, 1);
+}
+
+static void finish_off(void)
+{
+	prove_check(records[FIRST].n + read_rest(0) == 1, "the entry is read once");
+	close_all();
+}
+
+PROVE_SCENARIO(exclusive_off_beside_read, .rules = "W3", .tables = "14",
+	       .says = "exclusive waiting ends beside a read, which passes turns on",
+	       .setup = setup_entry, .finish = finish_off,
+	       .threads = { { "reader", read_entry }, { "owner", make_ordinary } });
+
+PROVE_SCENARIO(exclusive_off_beside_look, .rules = "W3", .tables = "14",
+	       .says = "exclusive waiting ends beside a look, which gives its turn back",
+	       .setup = setup_entry, .finish = finish_off,
+	       .threads = { { "looks", look_once }, { "owner", make_ordinary } });
+
+/* A thread that has a turn looks once and goes, without reading. */
+static void wait_and_look(void)
+{
+	mine()->ret = kfi_wait(set, FOREVER);
+	if (!mine()->ret)
+		kfi_wait(set, 0);
+}
+
+static void finish_looked(void)
+{
+	prove_check(records[SECOND].n == 1, "the other thread reads the entry");
+	end_sleepers(kfi_wait_queue(set));
+	close_all();
+}
+
+PROVE_SCENARIO(exclusive_look_returns_turn, .rules = "W3 V4", .tables = "14",
+	       .says = "a thread with a turn looks once and goes: the other one gets the turn",
+	       .setup = setup, .finish = finish_looked,
+	       .threads = { { "looks", wait_and_look, PROVE_STAYS },
+			    { "waiter", wait_and_read }, { "publisher", publish_one } });

@@ -306,3 +306,74 @@ PROVE_SCENARIO(loss_twice, .rules = "O5", .tables = "12",
 	       .setup = setup_one_cq, .finish = finish_two,
 	       .threads = { { "reader 1", sread_once }, { "reader 2", sread_once },
 			    { "device", lose_device }, { "driver", lose_device } });
+
+/*
+ * Everything is lost already. An open or a binding is refused, but has joined the queue
+ * for a moment: one that came to it meanwhile must not sleep on.
+ */
+static void setup_lost_channel(void)
+{
+	open_domain();
+	open_channel();
+	open_cq(0);
+	open_cq(1);
+	prove_check(!kfi_cq_bind_channel(cq[0], channel), "the CQ is bound");
+	kfi_domain_lose(domain);
+}
+
+static void get_nothing(void)
+{
+	struct kfid_cq *of;
+
+	prove_check(kfi_get_cq_event(channel, &of, NULL, FOREVER) == -KFI_ENODEV,
+		    "the channel is dead");
+}
+
+static void bind_in_vain(void)
+{
+	prove_check(kfi_cq_bind_channel(cq[1], channel) == -KFI_ENODEV,
+		    "the binding is refused");
+}
+
+static void finish_lost_channel(void)
+{
+	read_rest(0);
+	read_rest(1);
+	close_all();
+}
+
+PROVE_SCENARIO(loss_bind_refused, .rules = "O5 V7", .tables = "12 18",
+	       .says = "a getter of a dead channel, beside a binding that is refused",
+	       .setup = setup_lost_channel, .finish = finish_lost_channel,
+	       .threads = { { "getter", get_nothing }, { "binder", bind_in_vain } });
+
+static void setup_lost_set(void)
+{
+	open_domain();
+	open_set(KFI_WAIT_UNSPEC);
+	open_cq(0);
+	kfi_domain_lose(domain);
+	kfi_cq_consume_err(cq[0]);
+}
+
+static void wait_in_vain(void)
+{
+	prove_check(kfi_wait(set, FOREVER) == -KFI_ENODEV, "the set is dead");
+}
+
+static void open_in_vain(void)
+{
+	prove_check(try_open_cq(1, 1, KFI_CQ_COND_NONE, NULL) == -KFI_ENODEV,
+		    "the open is refused");
+}
+
+static void finish_lost_set(void)
+{
+	read_rest(0);
+	close_all();
+}
+
+PROVE_SCENARIO(loss_open_refused, .rules = "O5 W7", .tables = "12",
+	       .says = "a waiter of a dead set, beside an open that is refused",
+	       .setup = setup_lost_set, .finish = finish_lost_set,
+	       .threads = { { "waiter", wait_in_vain }, { "opener", open_in_vain } });

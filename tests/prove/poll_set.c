@@ -450,3 +450,35 @@ PROVE_SCENARIO(poll_loss, .rules = "O5 P1", .tables = "9 12",
 	       .says = "the device goes beside a poll",
 	       .setup = setup, .finish = finish_lost,
 	       .threads = { { "poller", poll_once }, { "device", lose_device } });
+
+/* A poll set is closed as its last member is removed. */
+static void setup_last_member(void)
+{
+	open_domain();
+	open_cq(0);
+	open_pollset(0);
+	add_to(0, &cq[0]->fid);
+}
+
+static void remove_last(void)
+{
+	prove_check(!kfi_poll_del(pollset[0], &cq[0]->fid, 0), "it is removed");
+}
+
+static void try_to_close(void)
+{
+	mine()->ret = kfi_close(&pollset[0]->fid);
+	prove_check(!mine()->ret || mine()->ret == -EBUSY, "it closes, or it is in use");
+}
+
+static void finish_last_member(void)
+{
+	if (records[SECOND].ret)
+		must_close(&pollset[0]->fid);
+	close_all();
+}
+
+PROVE_SCENARIO(poll_close_beside_del, .rules = "O1 V8 P1", .tables = "11 9",
+	       .says = "a poll set is closed as its last member is removed",
+	       .setup = setup_last_member, .finish = finish_last_member,
+	       .threads = { { "remover", remove_last }, { "owner", try_to_close } });

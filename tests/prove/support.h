@@ -153,8 +153,8 @@ bool set_is_ready(void);
 unsigned int asleep_in(struct kfi_waitq *q);
 
 /*
- * Only in finish(). What no thread has read of a CQ goes to the last record.
- * Return: how many entries that are.
+ * Only in finish(). What no thread has read of a CQ goes to the last record, up to an
+ * error. Return: how many entries that are.
  */
 unsigned int read_rest(int i);
 

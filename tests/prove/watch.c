@@ -308,3 +308,45 @@ PROVE_SCENARIO(watch_channel_close, .rules = "W8 E5", .tables = "15 18",
 	       .says = "a channel is closed under a thread in poll(2)",
 	       .setup = setup_channel, .finish = finish_closed,
 	       .threads = { { "poller", poll_in }, { "closer", close_channel } });
+
+/* One completion for two members of a set; the descriptor of the second one is polled. */
+static bool counted(void)
+{
+	return kfi_fid_source(&cntr->fid)->ready;
+}
+
+static void setup_second_member(void)
+{
+	open_domain();
+	open_set(KFI_WAIT_UNSPEC);
+	open_cq(0);
+	open_cntr();
+	open_ep();
+	prove_check(!kfi_ep_base_bind(ep, &cq[0]->fid, KFI_TRANSMIT | KFI_RECV),
+		    "the CQ is bound");
+	prove_check(!kfi_ep_base_bind(ep, &cntr->fid, KFI_RECV), "the counter is bound");
+	watch_object(&cntr->fid);
+	prove_ready(counted);
+}
+
+static void complete_and_count(void)
+{
+	const struct kfi_completion comp = {
+		.context = (void *)entry_number(prove_self(), 1),
+		.flags = KFI_RECV,
+	};
+
+	kfi_ep_complete(ep, &comp, true);
+}
+
+static void finish_second_member(void)
+{
+	prove_check(records[FIRST].done, "poll(2) returns");
+	kfi_cntr_read(cntr);
+	end();
+}
+
+PROVE_SCENARIO(watch_second_member, .rules = "W8 Q8 W2", .tables = "15 2",
+	       .says = "a completion for two members of a set, the second one's descriptor is polled",
+	       .setup = setup_second_member, .finish = finish_second_member,
+	       .threads = { { "poller", poll_in }, { "provider", complete_and_count } });
