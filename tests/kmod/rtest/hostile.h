@@ -17,6 +17,7 @@
 #define RT_SLOT		128	/* of what it hears: header and segments */
 #define RT_SLOTS	512
 #define RT_SLOW		10	/* messages that are taken slowly */
+#define RT_SLOW_MS	400	/* each; in all, longer than a silent peer has */
 
 /**
  * struct rt_hostile - a connected endpoint, and what it needs

@@ -236,7 +236,8 @@ int rt_take_slowly(struct rt_hostile *h, struct kfr_hdr *hdr)
 	struct kfi_eq_cm_entry cm;
 	u32 event;
 
-	if (kfi_eq_sread(h->eq, &event, &cm, sizeof(cm), 200, 0) != -KFI_ETIMEDOUT)
+	if (kfi_eq_sread(h->eq, &event, &cm, sizeof(cm), RT_SLOW_MS, 0) !=
+	    -KFI_ETIMEDOUT)
 		return -EPROTO;
 	return rt_room(h, 1) ?: rt_hear(h, hdr);
 }
