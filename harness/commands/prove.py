@@ -72,7 +72,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--seed", type=whole(0), default=1, help="of the modes random and pct")
     words = "at most N executions of each scenario; default: no limit"
     add("--executions", type=whole(1), metavar="N", help=words)
-    words = f"at most so long for each scenario, or under one memory model; default: {session.SECONDS:g}"
+    words = "at most so long for each scenario, or under one memory model"
+    words += f"; default: {session.SECONDS:g}"
     add("--seconds", type=_limit, action="append", default=[], metavar="[MODEL=]T", help=words)
     add("--replay", metavar="SCHEDULE", help="play one execution of one scenario again")
     words = f"at most {session.QUICK_EXECUTIONS:,} executions of each scenario"

@@ -444,8 +444,13 @@ def test_time_is_limited_for_each_memory_model(
 ) -> None:
     """The limit that names none is for the others."""
     plans: list[session.Plan] = []
+
+    def play(plan: session.Plan, *_: object) -> int:
+        plans.append(plan)
+        return ExitStatus.OK
+
     monkeypatch.setattr(session, "check_names", lambda *_: None)
-    monkeypatch.setattr(session, "play", lambda plan, *_: plans.append(plan) or 0)
+    monkeypatch.setattr(session, "play", play)
     options = [word for value in words for word in ("--seconds", value)]
     assert cli.main(["prove", "--memory", "all", *options]) == ExitStatus.OK
     (plan,) = plans

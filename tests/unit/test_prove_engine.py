@@ -492,7 +492,16 @@ def test_reduction_loses_no_final_state(interpreter: Checker, memory: str) -> No
 def draw_references(seed: int) -> str:
     """Three threads that take and drop references, paired or not, to what others end or read."""
     dice = random.Random(seed)
-    sections = [["X00", "Y00"], ["X00", "Y00"], ["X00"], ["Y00"], ["Z00"], ["R00"], ["A01"], ["W02"]]
+    sections = [
+        ["X00", "Y00"],
+        ["X00", "Y00"],
+        ["X00"],
+        ["Y00"],
+        ["Z00"],
+        ["R00"],
+        ["A01"],
+        ["W02"],
+    ]
     threads = []
     for _ in range(3):
         instructions: list[str] = []
