@@ -16,7 +16,7 @@ from kfabric.prove.output import Scenario
 from kfabric.prove.run import Outcome
 
 DOCUMENT = Path("docs/proofs.md")
-COMMAND = "make prove ARGS='--memory all --results'"
+COMMAND = "make prove ARGS='--memory all --seconds 2 --seconds sc=600 --results'"
 WIDTH = 100
 NAMES = 3
 """So many scenarios are named in docs/wakeups.md; docs/proofs.md names all."""
