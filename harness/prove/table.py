@@ -7,9 +7,10 @@ Where the columns would be too narrow to read, they overlap: see :func:`lanes`.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from rich import box
 from rich.table import Table
@@ -53,6 +54,12 @@ _NARROW = 36
 """A narrower column is hard to read."""
 _MARGIN = 8
 """Between the left edges of two lanes, at most."""
+_OFTEN = 4
+"""What follows itself so often is shown once, with the number."""
+_LONGEST = 64
+"""No longer loop is looked for."""
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -86,8 +93,9 @@ class Row:
 
     @property
     def lines(self) -> list[str]:
-        """The steps, those of each line of source together."""
-        return [f"{line or ''} {', '.join(words)}".strip() for line, words in self.steps]
+        """The steps, those of each line of source together; a loop is shown once."""
+        found = [f"{line or ''} {', '.join(words)}".strip() for line, words in self.steps]
+        return folded(found, found, lambda _, said: said)
 
     def __str__(self) -> str:
         return "\n".join([self.place, *self.lines]).strip()
@@ -107,7 +115,48 @@ def rows(steps: Sequence[Step], known: Mapping[int, tuple[Place, ...]]) -> list[
         else:
             joined.append(row)
         row.add(place.line if place else 0, say(step))
-    return joined
+    shown = [(row.thread, str(row)) for row in joined]
+    return folded(joined, shown, lambda last, said: Row(last.thread, steps=[(0, [said])]))
+
+
+def folded(things: Sequence[T], keys: Sequence[Hashable], more: Callable[[T, str], T]) -> list[T]:
+    """The things, where a loop is there once, followed by how often it repeats.
+
+    Args:
+        things: in order.
+        keys: what is equal in equal things, for each.
+        more: makes the thing that stands for the repetitions, of the loop's last one and words.
+    """
+    numbers: dict[Hashable, int] = {}
+    found = [numbers.setdefault(key, len(numbers)) for key in keys]
+    made: list[T] = []
+    at = 0
+    while at < len(things):
+        length, times = _loop(found, at)
+        made += things[at : at + length]
+        at += length * times
+        if times > 1:
+            what = "this" if length == 1 else f"these {length}"
+            made.append(more(things[at - 1], f"({what} again, {times - 1:,} times)"))
+    return made
+
+
+def _loop(found: Sequence[int], at: int) -> tuple[int, int]:
+    """The length of the loop that begins here and how often it is there; 1, 1 if none does."""
+    best = (1, 1)
+    for length in range(1, min(_LONGEST, (len(found) - at) // _OFTEN) + 1):
+        times = _times(found, at, length)
+        if times >= _OFTEN and times * length > best[0] * best[1]:
+            best = (length, times)
+    return best
+
+
+def _times(found: Sequence[int], at: int, length: int) -> int:
+    """How often the things that begin here follow one another."""
+    once, times = found[at : at + length], 1
+    while found[at + times * length : at + (times + 1) * length] == once:
+        times += 1
+    return times
 
 
 def say(step: Step) -> str:

@@ -560,6 +560,40 @@ def test_lock_is_shown_from_its_lock_to_its_unlock() -> None:
     ]
 
 
+def test_loop_of_steps_is_shown_once() -> None:
+    """A thread that spins ends after 20,000 steps, which nobody reads."""
+    read, lock = Step("a", "read", "x", "0", place=2), Step("a", "lock", "y", place=3)
+    (row,) = table.rows([*[read, lock] * 5_000, read], PLACES)
+    assert row.lines == [
+        "120 reads x = 0",
+        "131 locks y",
+        "(these 2 again, 4,999 times)",
+        "120 reads x = 0",
+    ]
+
+
+def test_loop_of_two_threads_is_shown_once() -> None:
+    """The note is in the column of the thread that ran last; what comes before stays."""
+    steps = [
+        Step("b", "write", "x", "7", place=2),
+        *[Step("b", "read", "x", "0", place=2), Step("a", "update", "x", "1", place=4)] * 9,
+    ]
+    assert [(row.thread, row.lines) for row in table.rows(steps, PLACES)] == [
+        ("b", ["120 writes x = 7, reads x = 0"]),
+        ("a", ["9 updates x = 1"]),
+        ("b", ["120 reads x = 0"]),
+        ("b", ["(these 2 again, 7 times)"]),
+        ("a", ["9 updates x = 1"]),
+    ]
+
+
+def test_what_is_done_three_times_is_shown_three_times() -> None:
+    """A note would be no shorter."""
+    steps = [Step("a", "read", "x", "0", place=2), Step("a", "lock", "y", place=3)] * 3
+    (row,) = table.rows(steps, PLACES)
+    assert len(row.lines) == 6
+
+
 def test_line_is_that_of_the_code_under_test() -> None:
     """Not that of the shim which it called; the caller counts then."""
     (row,) = table.rows([Step("reader", "read", "x", "0", place=1, stack=(2,))], PLACES)
