@@ -212,36 +212,161 @@ PROVE_SCENARIO(close_beside_endpoint, .rules = "O1 V8", .tables = "11",
 	       .threads = { { "closer", try_close },
 			    { "provider", complete_and_close_ep } });
 
-/* The last that a domain's close does with the fabric is to drop its reference. */
-static void close_domain(void)
+/*
+ * Parents that are closed as their last child is. The last that the close of a child does
+ * with a parent is to drop its reference: after that the parent may be freed.
+ */
+#define FAMILY	3
+
+static struct kfid_poll *pollset;
+static struct kfid *child;
+static struct kfid *parents[FAMILY];	/* in the order in which they close */
+
+static void close_child(void)
 {
-	must_close(&domain->domain.fid);
+	must_close(child);
 }
 
-static void try_to_close_fabric(void)
+static void try_to_close_parent(void)
 {
-	mine()->ret = kfi_close(&fabric->fabric.fid);
+	mine()->ret = kfi_close(parents[0]);
+	prove_check(!mine()->ret || mine()->ret == -KFI_EBUSY,
+		    "it closes, or it is in use");
 }
 
-static void finish_fabric(void)
+/* The child is closed, so nothing keeps its parents. */
+static void finish_family(void)
 {
-	if (!records[SECOND].ret)
-		return;
-	prove_check(records[SECOND].ret == -KFI_EBUSY, "a fabric with a domain stays");
-	must_close(&fabric->fabric.fid);
+	unsigned int i;
+
+	for (i = records[SECOND].ret ? 0 : 1; i < FAMILY && parents[i]; i++)
+		must_close(parents[i]);
+}
+
+static void setup_domain(void)
+{
+	open_domain();
+	child = &domain->domain.fid;
+	parents[0] = &fabric->fabric.fid;
 }
 
 PROVE_SCENARIO(close_fabric_beside_domain, .rules = "O1 V8", .tables = "11",
 	       .says = "a fabric is closed as its domain is closed",
-	       .setup = open_domain, .finish = finish_fabric,
-	       .threads = { { "domain", close_domain },
-			    { "fabric", try_to_close_fabric } });
+	       .setup = setup_domain, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
 
-/* Parents that are closed as their last child is: the child leaves before it drops them. */
-static void close_child(void)
+/* The fabric has no domain. */
+static void setup_fabric(void)
 {
-	must_close(&cq[0]->fid);
-	cq[0] = NULL;
+	open_domain();
+	must_close(&domain->domain.fid);
+	parents[0] = &fabric->fabric.fid;
+}
+
+static void setup_fabric_eq(void)
+{
+	setup_fabric();
+	open_eq(1);
+	child = &eq->fid;
+}
+
+PROVE_SCENARIO(close_fabric_beside_eq, .rules = "O1 V8", .tables = "11",
+	       .says = "a fabric is closed as its EQ is closed",
+	       .setup = setup_fabric_eq, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void setup_fabric_set(void)
+{
+	setup_fabric();
+	open_set(KFI_WAIT_UNSPEC);
+	child = &set->kfid;
+}
+
+PROVE_SCENARIO(close_fabric_beside_set, .rules = "O1 V8", .tables = "11",
+	       .says = "a fabric is closed as its wait set is closed",
+	       .setup = setup_fabric_set, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void setup_fabric_channel(void)
+{
+	setup_fabric();
+	open_channel();
+	child = &channel->fid;
+}
+
+PROVE_SCENARIO(close_fabric_beside_channel, .rules = "O1 V8", .tables = "11 18",
+	       .says = "a fabric is closed as its channel is closed",
+	       .setup = setup_fabric_channel, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+/* A domain is the parent, and so the fabric closes after it. */
+static void parents_of(struct kfid *fid)
+{
+	child = fid;
+	parents[0] = &domain->domain.fid;
+	parents[1] = &fabric->fabric.fid;
+}
+
+static void setup_domain_cq(void)
+{
+	open_domain();
+	open_cq(0);
+	parents_of(&cq[0]->fid);
+}
+
+PROVE_SCENARIO(close_domain_beside_cq, .rules = "O1 V8", .tables = "11",
+	       .says = "a domain is closed as its CQ is closed",
+	       .setup = setup_domain_cq, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void setup_domain_cntr(void)
+{
+	open_domain();
+	open_cntr();
+	parents_of(&cntr->fid);
+}
+
+PROVE_SCENARIO(close_domain_beside_cntr, .rules = "O1 V8", .tables = "11",
+	       .says = "a domain is closed as its counter is closed",
+	       .setup = setup_domain_cntr, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void setup_domain_ep(void)
+{
+	open_domain();
+	open_ep();
+	parents_of(&ep->ep.fid);
+}
+
+PROVE_SCENARIO(close_domain_beside_ep, .rules = "O1 V8", .tables = "11",
+	       .says = "a domain is closed as its endpoint is closed",
+	       .setup = setup_domain_ep, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void open_pollset(void)
+{
+	prove_check(!kfi_core_poll_open(&domain->domain, NULL, &pollset),
+		    "the poll set opens");
+}
+
+static void setup_domain_pollset(void)
+{
+	open_domain();
+	open_pollset();
+	parents_of(&pollset->fid);
+}
+
+PROVE_SCENARIO(close_domain_beside_pollset, .rules = "O1 V8", .tables = "11",
+	       .says = "a domain is closed as its poll set is closed",
+	       .setup = setup_domain_pollset, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+/* What a child uses besides its domain: that closes first of the parents. */
+static void uses(struct kfid *fid)
+{
+	parents[2] = parents[1];
+	parents[1] = parents[0];
+	parents[0] = fid;
 }
 
 static void setup_set(void)
@@ -249,25 +374,14 @@ static void setup_set(void)
 	open_domain();
 	open_set(KFI_WAIT_UNSPEC);
 	open_cq(0);
-}
-
-static void try_to_close_set(void)
-{
-	mine()->ret = kfi_close(&set->kfid);
-	prove_check(!mine()->ret || mine()->ret == -EBUSY, "it closes, or it is in use");
-}
-
-static void finish_parent_set(void)
-{
-	if (!records[SECOND].ret)
-		set = NULL;
-	close_all();
+	parents_of(&cq[0]->fid);
+	uses(&set->kfid);
 }
 
 PROVE_SCENARIO(close_set_beside_member, .rules = "O1 V8", .tables = "11",
 	       .says = "a wait set is closed as its last member is closed",
-	       .setup = setup_set, .finish = finish_parent_set,
-	       .threads = { { "closer", close_child }, { "owner", try_to_close_set } });
+	       .setup = setup_set, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
 
 static void setup_channel(void)
 {
@@ -275,22 +389,65 @@ static void setup_channel(void)
 	open_channel();
 	open_cq(0);
 	prove_check(!kfi_cq_bind_channel(cq[0], channel), "the CQ is bound");
-}
-
-static void try_to_close_channel(void)
-{
-	mine()->ret = kfi_close(&channel->fid);
-	prove_check(!mine()->ret || mine()->ret == -EBUSY, "it closes, or it is in use");
-}
-
-static void finish_channel(void)
-{
-	if (!records[SECOND].ret)
-		channel = NULL;
-	close_all();
+	parents_of(&cq[0]->fid);
+	uses(&channel->fid);
 }
 
 PROVE_SCENARIO(close_channel_beside_cq, .rules = "O1 V8", .tables = "11 18",
 	       .says = "a channel is closed as its last CQ is closed",
-	       .setup = setup_channel, .finish = finish_channel,
-	       .threads = { { "closer", close_child }, { "owner", try_to_close_channel } });
+	       .setup = setup_channel, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void setup_bound_cntr(void)
+{
+	setup_domain_ep();
+	open_cntr();
+	prove_check(!kfi_ep_base_bind(ep, &cntr->fid, KFI_SEND), "the counter is bound");
+	uses(&cntr->fid);
+}
+
+PROVE_SCENARIO(close_cntr_beside_endpoint, .rules = "O1 V8", .tables = "11",
+	       .says = "a counter is closed as its endpoint is closed",
+	       .setup = setup_bound_cntr, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void setup_bound_eq(void)
+{
+	setup_domain_ep();
+	open_eq(1);
+	prove_check(!kfi_ep_base_bind(ep, &eq->fid, 0), "the EQ is bound");
+	uses(&eq->fid);
+}
+
+PROVE_SCENARIO(close_eq_beside_endpoint, .rules = "O1 V8", .tables = "11",
+	       .says = "an EQ is closed as its endpoint is closed",
+	       .setup = setup_bound_eq, .finish = finish_family,
+	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+
+static void remove_member(void)
+{
+	prove_check(!kfi_poll_del(pollset, parents[0], 0), "the member is removed");
+}
+
+static void finish_removed(void)
+{
+	finish_family();
+	must_close(&pollset->fid);
+	must_close(&domain->domain.fid);
+	must_close(&fabric->fabric.fid);
+}
+
+static void setup_member(void)
+{
+	open_domain();
+	open_pollset();
+	open_cq(0);
+	prove_check(!kfi_poll_add(pollset, &cq[0]->fid, 0), "the member is added");
+	parents[0] = &cq[0]->fid;
+}
+
+PROVE_SCENARIO(close_cq_beside_del, .rules = "O1 V8", .tables = "11",
+	       .says = "a CQ is closed as it is removed from its last poll set",
+	       .setup = setup_member, .finish = finish_removed,
+	       .threads = { { "remover", remove_member },
+			    { "parent", try_to_close_parent } });
