@@ -99,8 +99,11 @@ static int kfi_log_prepare(struct kfi_profile *p)
 	if (!ring)
 		return -KFI_ENOMEM;
 	spin_lock_irq(&p->lock);
-	if (!p->log.ring)
-		swap(p->log.ring, ring);
+	if (!p->log.ring) {
+		/* Whether there is one is looked at without the lock. */
+		WRITE_ONCE(p->log.ring, ring);
+		ring = NULL;
+	}
 	spin_unlock_irq(&p->lock);
 	kvfree(ring);
 	return 0;

@@ -488,3 +488,37 @@ PROVE_SCENARIO(sum_beside_ep_close, .rules = "F4 F7",
 	       .says = "the counts of a domain are added up while an endpoint closes",
 	       .setup = setup_ep, .finish = finish_past,
 	       .threads = { { "sum", add_up }, { "ep", complete_and_close } });
+
+/* --- Memory --- */
+
+static void setup_unkept(void)
+{
+	open_domain();
+	begin_ep();
+	open_profile(0, &ep->ep.fid);
+}
+
+/* The first event that is kept allocates the ring, for all threads. */
+static void keep_event(void)
+{
+	mine()->ret = kfi_profile_keep(prof[0], EVENT, true);
+	prove_check(!mine()->ret || mine()->ret == -KFI_ENOMEM,
+		    "the event is kept, or there is no memory");
+}
+
+static void finish_kept(void)
+{
+	const bool kept = !records[FIRST].ret || !records[SECOND].ret;
+	struct kfi_profile_record got;
+	u64 dropped;
+
+	report_event();
+	prove_check(kfi_profile_peek(prof[0], &got, 1, &dropped) == kept,
+		    "an event that is kept is there");
+	finish();
+}
+
+PROVE_SCENARIO(memory_profile_keep, .rules = "X4", .fails = 1,
+	       .says = "two threads have the same event kept, with and without memory",
+	       .setup = setup_unkept, .finish = finish_kept,
+	       .threads = { { "owner 1", keep_event }, { "owner 2", keep_event } });
