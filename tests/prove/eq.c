@@ -583,12 +583,17 @@ static void close_eq(void)
 	eq = NULL;
 }
 
-static void setup_pep_quiet(void)
+static void setup_pep_alone(void)
 {
 	open_domain();
 	open_eq(2);
 	pep = kzalloc(sizeof(*pep), GFP_KERNEL);
 	kfi_pep_base_init(pep, &fabric->fabric, &pep_ops, NULL);
+}
+
+static void setup_pep_quiet(void)
+{
+	setup_pep_alone();
 	prove_check(!kfi_pep_base_bind(pep, &eq->fid, 0), "the EQ is bound");
 }
 
@@ -627,6 +632,28 @@ PROVE_SCENARIO(eq_and_pep_close, .rules = "O1 V8", .tables = "11",
 	       .setup = setup_pep_request, .finish = finish_both_closed,
 	       .threads = { { "closes the EQ", close_eq },
 			    { "closes the endpoint", close_passive } });
+
+static void bind_pep(void)
+{
+	mine()->ret = kfi_pep_base_bind(pep, &eq->fid, 0);
+}
+
+static void finish_pep_bound(void)
+{
+	const int ret = records[FIRST].ret;
+
+	prove_check(!ret || ret == -KFI_ENOMEM, "it is bound, or there is no memory");
+	report_request();
+	prove_check(reported == (ret ? -KFI_ENOEQ : 0), "a request finds its slot, or no EQ");
+	must_close(&pep->pep.fid);
+	prove_check(drops == !ret, "the request is freed");
+	close_all();
+}
+
+PROVE_SCENARIO(memory_bind_pep, .rules = "X4 Q10", .tables = "11", .fails = 2,
+	       .says = "a passive endpoint gets its EQ with and without memory",
+	       .setup = setup_pep_alone, .finish = finish_pep_bound,
+	       .threads = { { "owner", bind_pep }, { "writer", write_one } });
 
 /* The thread that finds the event closes the EQ, perhaps before the writer has woken. */
 static void read_and_close(void)

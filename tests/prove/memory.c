@@ -165,3 +165,43 @@ PROVE_SCENARIO(memory_watch, .rules = "X4 W8", .tables = "15", .fails = 1,
 	       .setup = setup_set, .finish = finish_watch,
 	       .threads = { { "descriptor", watch_and_put },
 			    { "publisher", publish_one } });
+
+static void write_event(void)
+{
+	const u64 event = 0;
+
+	prove_check(kfi_eq_write(eq, KFI_NOTIFY, &event, sizeof(event), 0) == sizeof(event),
+		    "the EQ's own slot is free");
+}
+
+/* An endpoint's events have slots in the EQ from its binding on. */
+static void setup_ep(void)
+{
+	open_domain();
+	open_eq(1);
+	open_ep();
+}
+
+static void bind_ep(void)
+{
+	check_memory(kfi_ep_base_bind(ep, &eq->fid, 0));
+}
+
+static void finish_ep(void)
+{
+	const struct kfi_eq_cm_entry entry = { .fid = &ep->ep.fid };
+	const struct kfi_event event = {
+		.event = KFI_CONNECTED,
+		.buf = &entry,
+		.len = sizeof(entry),
+	};
+
+	prove_check(kfi_ep_report(ep, &event) == (records[FIRST].ret ? -KFI_ENOEQ : 0),
+		    "an event finds its slot, or there is no EQ");
+	close_all();
+}
+
+PROVE_SCENARIO(memory_bind_eq, .rules = "X4 Q10", .tables = "11", .fails = 1,
+	       .says = "an endpoint gets its EQ with and without memory",
+	       .setup = setup_ep, .finish = finish_ep,
+	       .threads = { { "owner", bind_ep }, { "writer", write_event } });
