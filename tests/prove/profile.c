@@ -489,14 +489,58 @@ PROVE_SCENARIO(sum_beside_ep_close, .rules = "F4 F7",
 	       .setup = setup_ep, .finish = finish_past,
 	       .threads = { { "sum", add_up }, { "ep", complete_and_close } });
 
-/* --- Memory --- */
+/* --- Reads of one instant --- */
 
-static void setup_unkept(void)
+static void setup_unread(void)
 {
 	open_domain();
 	begin_ep();
 	open_profile(0, &ep->ep.fid);
 }
+
+static void start_reads(void)
+{
+	mine()->ret = kfi_profile_start_reads(prof[0], 0);
+	prove_check(!mine()->ret || mine()->ret == -KFI_EBUSY || mine()->ret == -KFI_ENOMEM,
+		    "the reads begin, have begun, or there is no memory");
+}
+
+static void start_and_end_reads(void)
+{
+	start_reads();
+	prove_check(!kfi_profile_end_reads(prof[0], 0), "the reads end");
+}
+
+static void read_value(void)
+{
+	u64 value = 0;
+
+	prove_check(!kfi_profile_read_u64(prof[0], kfi_unexp_vars[0].id, &value),
+		    "the value is read");
+	prove_check(value == 3, "now or then, the value is the same");
+}
+
+static void finish_started(void)
+{
+	const bool started = !records[FIRST].ret || !records[SECOND].ret;
+
+	prove_check(records[FIRST].ret || records[SECOND].ret, "reads begin once");
+	prove_check(kfi_profile_end_reads(prof[0], 0) == (started ? 0 : -KFI_EINVAL),
+		    "what has begun ends");
+	finish();
+}
+
+PROVE_SCENARIO(profile_reads, .rules = "F1",
+	       .says = "reads of one instant begin and end beside a read of the same profile",
+	       .setup = setup_unread, .finish = finish,
+	       .threads = { { "owner", start_and_end_reads }, { "reader", read_value } });
+
+PROVE_SCENARIO(memory_profile_reads, .rules = "X4 F1", .fails = 2,
+	       .says = "two threads begin reads of one instant, with and without memory",
+	       .setup = setup_unread, .finish = finish_started,
+	       .threads = { { "owner 1", start_reads }, { "owner 2", start_reads } });
+
+/* --- Memory --- */
 
 /* The first event that is kept allocates the ring, for all threads. */
 static void keep_event(void)
@@ -520,5 +564,5 @@ static void finish_kept(void)
 
 PROVE_SCENARIO(memory_profile_keep, .rules = "X4", .fails = 1,
 	       .says = "two threads have the same event kept, with and without memory",
-	       .setup = setup_unkept, .finish = finish_kept,
+	       .setup = setup_unread, .finish = finish_kept,
 	       .threads = { { "owner 1", keep_event }, { "owner 2", keep_event } });
