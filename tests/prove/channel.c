@@ -468,6 +468,26 @@ PROVE_SCENARIO(channel_two_acks, .rules = "E3 V10", .tables = "19",
 	       .threads = { { "closer", close_cq_simply }, { "acks 1", ack_one },
 			    { "acks 2", ack_one } });
 
+/* One event was got, so one of two acknowledgments is one too many. */
+static void ack_or_be_refused(void)
+{
+	mine()->ret = kfi_ack_cq_events(cq[0], 1);
+	prove_check(!mine()->ret || mine()->ret == -KFI_EINVAL,
+		    "it is acknowledged, or it was not got");
+}
+
+static void finish_refused_ack(void)
+{
+	prove_check(!records[FIRST].ret != !records[SECOND].ret, "it is acknowledged once");
+	close_all();
+}
+
+PROVE_SCENARIO(channel_ack_twice, .rules = "E3", .tables = "19",
+	       .says = "two threads acknowledge the same event: one of them is refused",
+	       .setup = setup_unacked, .finish = finish_refused_ack,
+	       .threads = { { "acks 1", ack_or_be_refused },
+			    { "acks 2", ack_or_be_refused } });
+
 static void finish_interrupted(void)
 {
 	if (records[FIRST].ret) {

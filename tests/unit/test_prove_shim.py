@@ -36,6 +36,8 @@ RIGHT = (
     "data-race-write",
 )
 WRONG = {
+    "rcu-sleep-inside": ("atomic-sleep",),
+    "rcu-end-inside": ("held-at-end",),
     "rcu-too-long": ("race", "use-after-free"),
     "rcu-at-once": ("race", "use-after-free"),
     "work-forgotten": ("use-after-free",),

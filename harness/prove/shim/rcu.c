@@ -7,7 +7,8 @@
  *
  * Sections read one word at their beginning and at their end, and the beginning of a
  * grace period updates it. So the order of sections and grace periods is explored, and
- * that of sections among themselves is not.
+ * that of sections among themselves is not. A thread that sleeps or ends in a section
+ * has a fault.
  *
  * The end of a section drains the thread's stores, which a CPU does only when it is
  * asked for a grace period: a barrier that is missing right there is not found.
@@ -59,6 +60,7 @@ void rcu_read_lock(void)
 	if (!rcu_nested[slot])
 		pv_load(&rcu_periods, sizeof(rcu_periods), PV_FULL);
 	rcu_nested[slot]++;
+	pv_atomic(1);
 }
 
 bool rcu_read_lock_held(void)
@@ -127,6 +129,7 @@ void rcu_read_unlock(void)
 
 	if (!rcu_nested[slot])
 		pv_fail(PV_NOT_HELD, "rcu_read_unlock() without rcu_read_lock()");
+	pv_atomic(-1);
 	if (rcu_nested[slot] > 1) {
 		rcu_nested[slot]--;
 		return;

@@ -96,6 +96,24 @@ static void free_by_callback(void)
 	call_rcu(&withdraw()->rcu, thing_free);
 }
 
+static void sleep_inside(void)
+{
+	rcu_read_lock();
+	kfree(kzalloc(1, GFP_KERNEL));
+	rcu_read_unlock();
+}
+
+static void end_inside(void)
+{
+	rcu_read_lock();
+}
+
+PROVE_SCENARIO(rcu_sleep_inside, .says = "a reader may sleep in its section",
+	       .threads = { { "reader", sleep_inside } });
+
+PROVE_SCENARIO(rcu_end_inside, .says = "a reader does not end its section",
+	       .threads = { { "reader", end_inside } });
+
 PROVE_SCENARIO(rcu_free_later, .says = "kfree_rcu() waits for a reader",
 	       .setup = setup_thing, .finish = nothing,
 	       .threads = { { "reader", read_inside }, { "owner", free_later } });
