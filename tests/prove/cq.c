@@ -753,7 +753,18 @@ PROVE_SCENARIO(threshold_error, .rules = "Q4 Q2 V7", .tables = "4",
 	       .threads = { { "reader of 3", read_three },
 			    { "publisher", publish_entry_and_error } });
 
-/* Each reader reads the error, if it finds one at the head; one of them gets it. */
+static void setup_small(void)
+{
+	open_domain();
+	prove_check(!try_open_cq(0, 1, KFI_CQ_COND_NONE, NULL), "the CQ opens");
+	note_threshold(0, 1);
+	prove_ready(cq_is_ready);
+}
+
+/*
+ * Each reader reads the error, if it finds one at the head; one of them gets it. With room
+ * for one entry, the place of the error is also that of the next entry.
+ */
 static void read_error(void)
 {
 	struct kfi_cq_err_entry error = { };
@@ -773,17 +784,9 @@ static void finish_error_once(void)
 
 PROVE_SCENARIO(sread_error_once, .rules = "Q1 Q3", .tables = "4",
 	       .says = "two readers of an error: only one gets it",
-	       .setup = setup, .finish = finish_error_once,
+	       .setup = setup_small, .finish = finish_error_once,
 	       .threads = { { "reader 1", read_error }, { "reader 2", read_error },
 			    { "publisher", publish_error } });
-
-static void setup_small(void)
-{
-	open_domain();
-	prove_check(!try_open_cq(0, 1, KFI_CQ_COND_NONE, NULL), "the CQ opens");
-	note_threshold(0, 1);
-	prove_ready(cq_is_ready);
-}
 
 static void finish_overrun(void)
 {

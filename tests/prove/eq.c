@@ -46,12 +46,15 @@ static void write_two(void)
 }
 
 /* Notes the number of an event that was read. */
-static ssize_t note_event(const struct kfi_eq_entry *entry, ssize_t n)
+static ssize_t note_event(u32 event, const struct kfi_eq_entry *entry, ssize_t n)
 {
 	struct record *r = mine();
 
-	if (n == sizeof(*entry) && r->n < ENTRIES)
-		r->entry[r->n++] = entry->data;
+	if (n == sizeof(*entry)) {
+		prove_check(event == KFI_NOTIFY, "the event is the one that was written");
+		if (r->n < ENTRIES)
+			r->entry[r->n++] = entry->data;
+	}
 	r->ret = n;
 	return n;
 }
@@ -59,18 +62,19 @@ static ssize_t note_event(const struct kfi_eq_entry *entry, ssize_t n)
 static ssize_t sread_eq(int timeout, u64 flags)
 {
 	struct kfi_eq_entry entry = { };
-	u32 event;
+	u32 event = KFI_SHUTDOWN;
 	ssize_t n = kfi_eq_sread(eq, &event, &entry, sizeof(entry), timeout, flags);
 
-	return flags & KFI_PEEK ? n : note_event(&entry, n);
+	return flags & KFI_PEEK ? n : note_event(event, &entry, n);
 }
 
 static ssize_t read_eq(void)
 {
 	struct kfi_eq_entry entry = { };
-	u32 event;
+	u32 event = KFI_SHUTDOWN;
+	ssize_t n = kfi_eq_read(eq, &event, &entry, sizeof(entry), 0);
 
-	return note_event(&entry, kfi_eq_read(eq, &event, &entry, sizeof(entry), 0));
+	return note_event(event, &entry, n);
 }
 
 static void read_event(void)

@@ -535,6 +535,12 @@ PROVE_SCENARIO(profile_reads, .rules = "F1",
 	       .setup = setup_unread, .finish = finish,
 	       .threads = { { "owner", start_and_end_reads }, { "reader", read_value } });
 
+/* A profile that is closed ends its reads. */
+PROVE_SCENARIO(profile_reads_unended, .rules = "F1 O1",
+	       .says = "a profile is closed whose reads of one instant have not ended",
+	       .setup = setup_unread, .finish = finish,
+	       .threads = { { "owner", start_reads }, { "reader", read_value } });
+
 PROVE_SCENARIO(memory_profile_reads, .rules = "X4 F1", .fails = 2,
 	       .says = "two threads begin reads of one instant, with and without memory",
 	       .setup = setup_unread, .finish = finish_started,

@@ -196,6 +196,42 @@ PROVE_SCENARIO(watch_close, .rules = "W8 V7 O4", .tables = "15 11",
 	       .setup = setup_quiet, .finish = finish_closed,
 	       .threads = { { "poller", poll_in }, { "closer", close_first } });
 
+/* The thread in poll(2) has got an event, and acknowledges it after the hang-up. */
+static void setup_unacked(void)
+{
+	struct kfid_cq *of;
+
+	setup_quiet();
+	open_channel();
+	prove_check(!kfi_cq_bind_channel(cq[0], channel), "the CQ is bound");
+	prove_check(!kfi_req_notify(cq[0], KFI_CQ_NEXT_COMP), "the request is made");
+	complete_op(0, 1, 0);
+	prove_check(!kfi_get_cq_event(channel, &of, NULL, 0), "the event is there");
+	read_rest(0);
+}
+
+static void poll_and_ack(void)
+{
+	poll_in();
+	prove_check(!kfi_ack_cq_events(cq[0], 1), "the event is acknowledged");
+}
+
+static void close_unacked(void)
+{
+	must_close(&cq[0]->fid);
+}
+
+static void finish_unacked(void)
+{
+	cq[0] = NULL;
+	finish_closed();
+}
+
+PROVE_SCENARIO(watch_close_unacked, .rules = "W8 V7 E3", .tables = "15 19",
+	       .says = "a close waits for an ack of the thread that it ends in poll(2)",
+	       .setup = setup_unacked, .finish = finish_unacked,
+	       .threads = { { "poller", poll_and_ack }, { "closer", close_unacked } });
+
 static void publish_and_close(void)
 {
 	publish(0, 1);
