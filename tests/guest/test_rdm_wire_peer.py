@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from guest_support import LIMIT, Call
+from guest_support import LIMIT, Call, Mock
 from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer, parameter
 from rdm_wire_cm import Refused
 from rdm_wire_format import (
@@ -781,6 +781,38 @@ def room_comes(rdm: RdmNet, node: Node, b: Peer) -> None:
         assert not b.wire.ended
         wait_until(room, "a place on the node", Deadline.firm(60))
     b.wire.wait_for_end()
+
+
+@pytest.mark.parametrize("end", ["refused", "up"])
+def test_dead_connection_keeps_a_place_of_its_owner(
+    rdm: RdmNet, node: Node, mock: Mock, end: str
+) -> None:
+    """X3: until it is destroyed, which hook D9 puts off; then another one may begin."""
+    a, _ = begun_by_kernel(rdm, node)
+    request = node.request()
+    if end == "up":
+        b = Peer(node.accept(request))
+        b.receive()
+        a.entry()
+    nowhere = a.av.insert_one((f"{rdm.link.address.rpartition('.')[0]}.200", 7))
+
+    def begins() -> bool:
+        try:
+            a.ep.send(a.buffer[:8], to=nowhere)
+        except kp.Again:
+            return False
+        return True
+
+    with parameter("rdm_max_conns", 8):
+        hook = mock.hook("D9", None)
+        if end == "up":
+            b.wire.post(VIOLATIONS["number skipped"])
+        else:
+            node.reject(request, Hello().pack())
+        hook.stopped()
+        assert not begins()
+        hook.go()
+        wait_until(begins, "the place is free", LIMIT)
 
 
 @pytest.mark.timeout(120)

@@ -43,6 +43,13 @@ static void kfr_abandoned_later(struct kfr_conn *conn)
 		schedule_delayed_work(&conn->abandoned, seconds * HZ);
 }
 
+/* The buffer is freed with the operation: it was copied there, or to a bounce buffer. */
+static bool kfr_op_owns_buf(const struct kfr_op *op)
+{
+	return op->bounce || (op->buf.type == KFI_KVEC && op->buf.count == 1 &&
+			      op->buf.kvec[0].iov_base == op->inject);
+}
+
 /**
  * kfr_op_abandon() - leave an operation to its connection
  * @op: an operation of a closing context, in any state; kfr_op_recall() has ended
@@ -65,8 +72,7 @@ bool kfr_op_abandon(struct kfr_op *op)
 	listed = op->state == KFR_QUEUED || op->state == KFR_SENT ||
 		 (op->state == KFR_BUSY && op->registered);
 	if (listed) {
-		/* A bounce buffer is the operation's own. */
-		if (op->mapped && !op->bounce)
+		if (op->mapped && !kfr_op_owns_buf(op))
 			kfr_map_hold(&op->map);
 		op->tx = NULL;
 		kfr_abandoned_later(conn);

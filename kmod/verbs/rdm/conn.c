@@ -145,7 +145,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state != KFR_DEAD) {
 		WRITE_ONCE(conn->state, KFR_DEAD);
-		kfr_node_begun(conn);
+		kfr_conn_count(conn);
 		conn->err = err;
 		conn->prov_errno = prov_errno;
 		destroy = kfr_conn_claim_destroy(conn);
@@ -275,6 +275,7 @@ static void kfr_conn_fail(struct kfr_conn *conn)
  *   drain	the device touches no buffer any more, and has no queue pair
  *   fail	operations and jobs are reported, buffers are unmapped
  *   free	registrations, wire buffers, then the id
+ *   uncount	the owner may begin another one
  *   unuse	the device's removal may return
  *
  * The twin's reference is dropped late; its own work item destroys it.
@@ -308,6 +309,9 @@ static void kfr_conn_destroy(struct work_struct *work)
 		kfv_id_destroy(conn->node->dev, id);
 	if (twin)
 		kfr_conn_put(twin);
+	spin_lock_irq(&conn->lock);
+	kfr_conn_uncount(conn);
+	spin_unlock_irq(&conn->lock);
 	kfr_node_unuse(conn->node);
 	/* If the drain failed, a late completion needs the memory: leak it. */
 	if (completion_done(&conn->drained))
@@ -409,9 +413,10 @@ static void kfr_conn_set_up(struct kfr_conn *conn)
 	unsigned long irq;
 
 	spin_lock_irqsave(&conn->lock, irq);
-	if (conn->state == KFR_CONNECTING || conn->state == KFR_ACCEPTED)
+	if (conn->state == KFR_CONNECTING || conn->state == KFR_ACCEPTED) {
 		WRITE_ONCE(conn->state, KFR_UP);
-	kfr_node_begun(conn);
+		kfr_conn_uncount(conn);
+	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 }
@@ -489,6 +494,20 @@ static bool kfr_conn_deaf(const struct kfr_conn *conn)
 }
 
 /*
+ * If there are few places, a peer loses the connection that neither uses nor ends it,
+ * as it waits for nothing here. So does one that takes none of its answers.
+ */
+static bool kfr_conn_unused(const struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	if (!kfr_node_tight(conn->node))
+		return false;
+	return (conn->left &&
+		time_after_eq(jiffies, conn->left_at + KFR_DEAF_TIME)) ||
+	       kfr_conn_deaf(conn);
+}
+
+/*
  * Work item, which schedules itself; kfr_node_hurry() lets it run earlier, and
  * kfr_conn_fail() waits for it. If there was no request since it ran last, and
  * none waits for a receive or for room here, this side is done with the connection:
@@ -504,9 +523,7 @@ static bool kfr_conn_deaf(const struct kfr_conn *conn)
  *	handles the 8th; LEAVE again later
  *
  * A peer that has begun a connection without a message has no request, and gets
- * no LEAVE, as its address is not proved. If there are few places, a peer loses the
- * connection that neither uses nor ends it: it waits for nothing here. So does one
- * that takes none of its answers, if nobody here waits for anything of it.
+ * no LEAVE, as its address is not proved.
  */
 static void kfr_conn_expire(struct work_struct *work)
 {
@@ -517,7 +534,7 @@ static void kfr_conn_expire(struct work_struct *work)
 		.op = KFR_OP_LEAVE,
 	};
 	unsigned long idle_time = kfr_idle_time();
-	bool unheard, silent, idle, deaf, tight;
+	bool unheard, silent, idle, unused;
 	u32 seen;
 
 	spin_lock_irq(&conn->lock);
@@ -533,25 +550,21 @@ static void kfr_conn_expire(struct work_struct *work)
 	       time_after_eq(jiffies, conn->seen_at + KFR_IDLE_MIN);
 	conn->left = conn->left && idle && seen == conn->seen &&
 		     !atomic_read(&conn->owed);
-	tight = kfr_node_tight(conn->node);
-	deaf = tight && conn->left &&
-	       time_after_eq(jiffies, conn->left_at + KFR_DEAF_TIME);
-	deaf |= tight && kfr_conn_deaf(conn);
+	unused = kfr_conn_unused(conn);
 	conn->seen = seen;
-	if (idle) {
+	if (idle || unused)
 		WRITE_ONCE(conn->leaving, true);
-		if (!conn->left)
-			conn->left_at = jiffies;
-		conn->left = true;
-	}
+	if (idle && !conn->left)
+		conn->left_at = jiffies;
+	conn->left |= idle;
 	if (conn->state != KFR_DEAD)
 		kfr_expire_later(conn);
 	spin_unlock_irq(&conn->lock);
 	if (silent)
 		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CLOSED);
-	if (deaf)
+	if (unused)
 		kfr_conn_close(conn);
-	if (!idle || deaf)
+	if (!idle || unused)
 		return;
 	kfr_ctl_add(conn, &leave);
 	kfr_ctl_added(conn);

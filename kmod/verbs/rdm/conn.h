@@ -187,8 +187,9 @@ enum kfr_conn_state {
  * @slot: its index in kfr_node.conns, its own until it is destroyed; ULONG_MAX:
  *	there was none. Constant once it is linked
  * @begun: when; constant
- * @by: the owner that has begun it and is counted in kfr_node.begins, until it is
- *	up or dead; else 0. Set before it is started, then @lock
+ * @by: the owner that has begun it, or 0; constant once it is started
+ * @counted: it is one of its owner's in kfr_node.begins: it is not up; set before it is
+ *	started, then @lock
  * @silent: on kfr_node.silent, or empty; the node's lock
  * @heard: a message has arrived; written under the node's lock, read without it
  * @usable: new messages may use it. Not before a peer has proved its address
@@ -305,6 +306,7 @@ struct kfr_conn {
 	unsigned long slot;
 	ktime_t begun;
 	u64 by;
+	bool counted;
 	struct list_head silent;
 	bool heard;
 	bool usable;

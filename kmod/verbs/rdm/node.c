@@ -522,19 +522,19 @@ void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn)
 struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
 			       bool passive)
 {
-	struct kfr_conn *conn = kfr_conn_new(node, remote, passive);
+	struct kfr_conn *conn;
 	unsigned long slot;
 
 	lockdep_assert_held(&node->lock);
-	if (!conn)
-		return NULL;
+	/* First a slot: a connection without one would keep a place for a while. */
 	if (kfr_xa_alloc(&node->conns, kfr_slot(remote, 0),
-			 kfr_slot(remote, KFR_SLOTS - 1), &slot, conn,
-			 GFP_ATOMIC | __GFP_NOWARN)) {
-		kfr_conn_discard(conn);
+			 kfr_slot(remote, KFR_SLOTS - 1), &slot,
+			 XA_ZERO_ENTRY, GFP_ATOMIC | __GFP_NOWARN))
 		return NULL;
-	}
-	conn->slot = slot;
+	conn = kfr_conn_new(node, remote, passive);
+	xa_cmpxchg(&node->conns, slot, XA_ZERO_ENTRY, conn, 0);
+	if (conn)
+		conn->slot = slot;
 	return conn;
 }
 
@@ -565,8 +565,8 @@ static unsigned int kfr_share(unsigned int conns)
 
 /*
  * A new connection to another node, not started. To an address without a machine, it
- * keeps its place for KFR_RESOLVES attempts, so one owner has few that are not up yet.
- * Return: the connection, or an error.
+ * keeps its place for KFR_RESOLVES attempts, and a dead one keeps it until it is
+ * destroyed. So one owner has few that are not up. Return: the connection, or an error.
  */
 static struct kfr_conn *kfr_conn_begin_to(struct kfr_node *node, __be32 remote,
 					  u64 by)
@@ -586,21 +586,39 @@ static struct kfr_conn *kfr_conn_begin_to(struct kfr_node *node, __be32 remote,
 		return ERR_PTR(-ENOMEM);
 	}
 	conn->by = by;
+	conn->counted = true;
 	return conn;
 }
 
 /**
- * kfr_node_begun() - a connection is not being begun any more
- * @conn: the connection: up or dead; also one that a peer has begun
+ * kfr_conn_uncount() - the place of a connection is not its owner's any more
+ * @conn: the connection: up or destroyed; also one that a peer has begun
  *
  * Context: any; the caller holds the connection's lock.
  */
-void kfr_node_begun(struct kfr_conn *conn)
+void kfr_conn_uncount(struct kfr_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
-	if (conn->by)
+	if (conn->counted)
 		kfr_uncount(&conn->node->begins, conn->by, 1);
-	conn->by = 0;
+	conn->counted = false;
+}
+
+/**
+ * kfr_conn_count() - the place of a dead connection is its owner's again
+ * @conn: the connection; also one that a peer has begun
+ *
+ * It has the place until it is destroyed. It is counted also beyond the share, but not
+ * without memory.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_conn_count(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	if (conn->by && !conn->counted)
+		conn->counted = !kfr_count(&conn->node->begins, conn->by, 1,
+					   ULONG_MAX, GFP_ATOMIC | __GFP_NOWARN);
 }
 
 /*
@@ -814,17 +832,8 @@ bool kfr_node_make_room(struct kfr_node *node, __be32 remote)
 	return !kfr_node_full(node);
 }
 
-/**
- * kfr_node_forget() - drop what all contexts have of a dead connection
- * @node: its node
- * @conn: the connection; the caller has a reference
- *
- * A context that is not found any more was stopped before: kfr_rx_stop() has
- * dropped the same. The connection's slot is free afterwards.
- *
- * Context: process; no lock held.
- */
-void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
+/* The time for this grows with the contexts of the node. */
+static void kfr_rxs_forget(struct kfr_node *node, struct kfr_conn *conn)
 {
 	int idx = srcu_read_lock(&kfv_srcu);
 	struct kfr_rx *rx;
@@ -837,6 +846,23 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 		kfr_rx_put(rx);
 	}
 	srcu_read_unlock(&kfv_srcu, idx);
+}
+
+/**
+ * kfr_node_forget() - drop what all contexts have of a dead connection
+ * @node: its node
+ * @conn: the connection, drained; the caller has a reference
+ *
+ * Nothing has arrived on a connection that never had a queue pair. A context that is
+ * not found any more was stopped before: kfr_rx_stop() has dropped the same. The
+ * connection's slot is free afterwards.
+ *
+ * Context: process; no lock held.
+ */
+void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
+{
+	if (conn->pd)
+		kfr_rxs_forget(node, conn);
 	xa_cmpxchg_irq(&node->conns, conn->slot, XA_ZERO_ENTRY, NULL, 0);
 }
 

@@ -253,7 +253,7 @@ struct kfr_domain {
  * @silent: connections that peers have begun without a message so far, the oldest
  *	first; @lock
  * @begins: how many connections an owner (kfi_domain_base.owner) has begun that are not
- *	up yet; the xarray's own lock
+ *	up: not yet, or dead and not destroyed; the xarray's own lock
  * @pids: how many numbers up to KFR_PID_MAX a user has under one key, by user and key; the
  *	xarray's own lock
  * @ids: the same of the larger ones
@@ -473,7 +473,8 @@ struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to);
 struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
 			       bool passive);
 void kfr_node_unlink(struct kfr_conn *conn);
-void kfr_node_begun(struct kfr_conn *conn);
+void kfr_conn_count(struct kfr_conn *conn);
+void kfr_conn_uncount(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_tight(const struct kfr_node *node);
