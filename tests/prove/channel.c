@@ -468,6 +468,47 @@ PROVE_SCENARIO(channel_two_acks, .rules = "E3 V10", .tables = "19",
 	       .threads = { { "closer", close_cq_simply }, { "acks 1", ack_one },
 			    { "acks 2", ack_one } });
 
+/* The getter's arguments do not depend on the CQ, which an ack may let go. */
+static void get_with_context(void)
+{
+	struct kfid_cq *of = NULL;
+	void *context = NULL;
+
+	mine()->ret = kfi_get_cq_event(channel, &of, &context, FOREVER);
+	prove_check(!mine()->ret && context == &cq[0], "the context is that of the CQ");
+}
+
+static void ack_and_close(void)
+{
+	struct kfid_cq *of = cq[0];
+
+	if (kfi_ack_cq_events(of, 1))
+		return;
+	must_close(&of->fid);
+	mine()->done = true;
+}
+
+static void finish_got(void)
+{
+	if (records[SECOND].done)
+		cq[0] = NULL;
+	else
+		prove_check(!kfi_ack_cq_events(cq[0], 1), "the event was got");
+	close_all();
+}
+
+static void setup_event(void)
+{
+	setup_requested();
+	complete_op(0, 1, 0);
+	read_rest(0);
+}
+
+PROVE_SCENARIO(channel_got_and_closed, .rules = "E2 E3 V8", .tables = "19",
+	       .says = "a CQ is closed as soon as its event is got",
+	       .setup = setup_event, .finish = finish_got,
+	       .threads = { { "getter", get_with_context }, { "acks", ack_and_close } });
+
 /* One event was got, so one of two acknowledgments is one too many. */
 static void ack_or_be_refused(void)
 {

@@ -358,6 +358,27 @@ PROVE_SCENARIO(cq_signal_one, .rules = "Q5", .tables = "8",
 	       .threads = { { "reader", read_one }, { "publisher", publish_one },
 			    { "signaller", signal_cq } });
 
+/* The second entry is stored before the signal, and no other thread reads it. */
+static void overtake_and_signal(void)
+{
+	publish(0, 1);
+	read_cq(0, 1);
+	complete_op(0, entry_number(REST, 1), 0);
+	kfi_cq_signal(cq[0]);
+}
+
+static void finish_not_hidden(void)
+{
+	prove_check(records[FIRST].ret == 1, "the signal hides no entry");
+	read_rest(0);
+	close_all();
+}
+
+PROVE_SCENARIO(cq_signal_overtaken, .rules = "Q5", .tables = "8 6",
+	       .says = "a woken reader is overtaken; then an entry and a signal come",
+	       .setup = setup, .finish = finish_not_hidden,
+	       .threads = { { "reader", read_one }, { "overtakes", overtake_and_signal } });
+
 static bool asked;		/* to end; a plain store before kfi_cq_signal() */
 
 static void ask_to_end(void)

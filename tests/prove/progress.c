@@ -193,3 +193,15 @@ PROVE_SCENARIO(progress_close, .rules = "O1 V8", .tables = "16 11",
 	       .says = "a domain is closed while its work item may run",
 	       .setup = setup_close, .finish = close_all,
 	       .threads = { { "provider", queue_and_close } });
+
+/* A close that is refused leaves the work item alone. */
+static void try_to_close_domain(void)
+{
+	prove_check(kfi_close(&domain->domain.fid) == -KFI_EBUSY, "a domain in use stays");
+}
+
+PROVE_SCENARIO(progress_close_refused, .rules = "V8 O1 W2", .tables = "16 11",
+	       .says = "the close of a domain is refused while a report is kept for a reader",
+	       .setup = setup_cq, .finish = finish_one,
+	       .threads = { { "reader", read_one }, { "provider", queue_one },
+			    { "closer", try_to_close_domain } });
