@@ -762,3 +762,32 @@ PROVE_SCENARIO(channel_bind_loss, .rules = "O5 E1", .tables = "12",
 	       .says = "a CQ is bound to a channel as the device goes",
 	       .setup = setup_bind_loss, .finish = close_all,
 	       .threads = { { "binder", bind_and_get }, { "device", lose_device } });
+
+static void get_event_or_loss(void)
+{
+	struct kfid_cq *of;
+
+	mine()->ret = kfi_get_cq_event(channel, &of, NULL, FOREVER);
+	mine()->done = mine()->ret == -KFI_ENODEV;
+}
+
+/* The channel has no CQ when the getter comes; the one that it gets is lost. */
+static void bind_late(void)
+{
+	mine()->ret = kfi_cq_bind_channel(cq[0], channel);
+	prove_check(!mine()->ret || mine()->ret == -KFI_ENODEV, "it is bound, or refused");
+	mine()->done = true;
+}
+
+static void finish_bound_late(void)
+{
+	prove_check(!records[FIRST].done == (records[SECOND].ret != 0),
+		    "the getter returns if the channel has lost its only CQ");
+	end_getters();
+}
+
+PROVE_SCENARIO(channel_bind_loss_getter, .rules = "O5 E1 V7", .tables = "12",
+	       .says = "a getter sleeps as a channel gets its only CQ and the device goes",
+	       .setup = setup_bind_loss, .finish = finish_bound_late,
+	       .threads = { { "getter", get_event_or_loss, PROVE_STAYS },
+			    { "binds", bind_late }, { "device", lose_device } });

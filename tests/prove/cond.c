@@ -110,3 +110,47 @@ PROVE_SCENARIO(cond_deadline, .rules = "W8 W4", .tables = "13 3",
 	       .says = "the deadline passes as an entry is published",
 	       .setup = setup, .finish = finish_deadline,
 	       .threads = { { "waiter", wait_in_time }, { "publisher", publish_one } });
+
+/* The mutex is part of the object: it stays while a waiter comes back to it. */
+static bool inside;		/* a waiter is in its wait; under pair.mutex */
+
+static void setup_cq(void)
+{
+	struct kfi_cq_attr attr = { .size = 4, .wait_obj = KFI_WAIT_MUTEX_COND };
+
+	open_domain();
+	prove_check(!kfi_core_cq_open(&domain->domain, &attr, &cq[0], NULL, &cq[0]),
+		    "the CQ opens");
+	prove_check(!kfi_control(&cq[0]->fid, KFI_GETWAIT, &pair), "the pair is given");
+}
+
+static void wait_inside(void)
+{
+	mutex_lock(pair.mutex);
+	inside = true;
+	prove_check(!kfi_cond_wait(pair.cond, FOREVER), "the entry ends the wait");
+	inside = false;
+	mutex_unlock(pair.mutex);
+}
+
+static void publish_and_try_to_close(void)
+{
+	mutex_lock(pair.mutex);
+	publish(0, 1);
+	if (inside)
+		prove_check(kfi_close(&cq[0]->fid) == -KFI_EBUSY,
+			    "a CQ with a waiter stays");
+	mutex_unlock(pair.mutex);
+}
+
+static void finish_inside(void)
+{
+	read_rest(0);
+	close_all();
+}
+
+PROVE_SCENARIO(cond_close_refused, .rules = "W8 O1 V8", .tables = "13 11",
+	       .says = "a CQ is closed with its mutex held, while a waiter wants it back",
+	       .setup = setup_cq, .finish = finish_inside,
+	       .threads = { { "waiter", wait_inside },
+			    { "ULP", publish_and_try_to_close } });

@@ -193,6 +193,33 @@ PROVE_SCENARIO(exclusive_two_members, .rules = "W3 Q8 V4", .tables = "14 2",
 			    { "counter first", take_change },
 			    { "provider", publish_and_count } });
 
+/* A thread with a turn reads the counter, which another thread has read: its turn ends. */
+static void wait_and_read_cntr(void)
+{
+	if (!kfi_wait(set, FOREVER))
+		kfi_cntr_read(cntr);
+}
+
+static void complete_and_read_cntr(void)
+{
+	publish_and_count();
+	kfi_cntr_read(cntr);
+}
+
+static void finish_read_cntr(void)
+{
+	end_sleepers(kfi_wait_queue(set));
+	read_rest(0);
+	close_all();
+}
+
+PROVE_SCENARIO(exclusive_unchanged_cntr, .rules = "W3 Q8 V4", .tables = "14 2",
+	       .says = "a thread with a turn reads a counter that was read: the turn goes on",
+	       .setup = setup_completion, .finish = finish_read_cntr,
+	       .threads = { { "reads the counter", wait_and_read_cntr, PROVE_STAYS },
+			    { "waiter", wait_and_read, PROVE_STAYS },
+			    { "provider", complete_and_read_cntr } });
+
 /* Both entries have woken a thread before the first of them is read. */
 static bool published, too_early;
 

@@ -5,7 +5,7 @@
  */
 #include "support.h"
 
-enum { FIRST, SECOND };
+enum { FIRST, SECOND, THIRD };
 
 static struct kfi_cq_room room;
 
@@ -103,6 +103,49 @@ PROVE_SCENARIO(room_wanted, .rules = "Q4 V7", .tables = "4",
 	       .says = "a reader waits for more entries than the provider had room for",
 	       .setup = setup_wanted, .finish = finish_wanted,
 	       .threads = { { "reader of 4", read_four }, { "provider", report_fourth } });
+
+/* A reader of one does not take the room from a reader of four. */
+static void try_fifth(struct work_struct *work)
+{
+	if (kfi_cq_reserve(cq[0], &room))
+		report_reserved(entry_number(THIRD, 5));
+}
+
+static void setup_three(void)
+{
+	unsigned int i;
+
+	open_domain();
+	open_threshold_cq(0);
+	note_threshold(0, 4);
+	INIT_LIST_HEAD(&room.link);
+	INIT_WORK(&room.work, try_fifth);
+	for (i = 1; i <= 3; i++)
+		complete_op(0, entry_number(THIRD, i), 0);
+}
+
+static void report_fourth_and_fifth(void)
+{
+	unsigned int i;
+
+	for (i = 4; i <= 5 && kfi_cq_reserve(cq[0], &room); i++)
+		report_reserved(entry_number(THIRD, i));
+}
+
+static void finish_both(void)
+{
+	prove_check(records[FIRST].n == 4 && records[SECOND].n == 1,
+		    "each reader gets its threshold");
+	check_entries(THIRD, 5);
+	kfi_cq_leave(cq[0], &room);
+	close_all();
+}
+
+PROVE_SCENARIO(room_wanted_beside_one, .rules = "Q4 V7", .tables = "4",
+	       .says = "a reader of four and a reader of one, of a provider with little room",
+	       .setup = setup_three, .finish = finish_both,
+	       .threads = { { "reader of 4", read_four }, { "reader of 1", read_one },
+			    { "provider", report_fourth_and_fifth } });
 
 static bool left;
 
