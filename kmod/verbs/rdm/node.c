@@ -717,7 +717,8 @@ bool kfr_node_tight(const struct kfr_node *node)
  *
  * Context: any; does not sleep; no lock held.
  * Return: the connection, referenced; -ENODEV: the node is closing; -ENOMEM;
- * -EAGAIN: there are rdm_max_conns, or the domain's owner begins too many.
+ * -EAGAIN: there are rdm_max_conns, or too many that the domain's owner has begun are
+ * not up.
  */
 struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to)
 {
