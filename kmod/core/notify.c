@@ -202,7 +202,8 @@ static int kfi_notify_join(struct kfi_source *src, struct kfi_notify *n)
 	else if (src->notify)
 		ret = -KFI_EINVAL;
 	else
-		src->notify = n;
+		/* Pairs with kfi_notify_of(). */
+		smp_store_release(&src->notify, n);
 	spin_unlock(&src->lock);
 	spin_unlock_irq(&src->domain->lock);
 	return ret;
@@ -248,6 +249,12 @@ int kfi_cq_bind_channel(struct kfid_cq *cq, struct kfid_comp_channel *channel)
 	return ret;
 }
 EXPORT_SYMBOL_GPL(kfi_cq_bind_channel);
+
+/* Without a lock: another thread may be binding the CQ. Pairs with kfi_notify_join(). */
+static struct kfi_notify *kfi_notify_of(struct kfid_cq *cq)
+{
+	return smp_load_acquire(&kfi_cq_source(cq)->notify);
+}
 
 /**
  * kfi_notify_drained() - do the events of a CQ permit its close to end?
@@ -307,7 +314,7 @@ int kfi_ack_cq_events(struct kfid_cq *cq, unsigned int nevents)
 
 	/* After the last ack the CQ may be freed before its closer is woken. */
 	rcu_read_lock();
-	n = kfi_cq_source(cq)->notify;
+	n = kfi_notify_of(cq);
 	if (!n) {
 		rcu_read_unlock();
 		return nevents ? -KFI_EINVAL : 0;
@@ -425,7 +432,7 @@ void kfi_notify_fini(struct kfi_source *src)
  */
 bool kfi_cq_unacked(struct kfid_cq *cq)
 {
-	struct kfi_notify *n = kfi_cq_source(cq)->notify;
+	struct kfi_notify *n = kfi_notify_of(cq);
 
 	return n && !kfi_notify_acked(n);
 }
@@ -447,7 +454,7 @@ void kfi_cq_discard_events(struct kfid_cq *cq)
 	bool over;
 
 	rcu_read_lock();
-	n = kfi_cq_source(cq)->notify;
+	n = kfi_notify_of(cq);
 	if (!n) {
 		rcu_read_unlock();
 		return;

@@ -763,20 +763,32 @@ PROVE_SCENARIO(channel_bind_loss, .rules = "O5 E1", .tables = "12",
 	       .setup = setup_bind_loss, .finish = close_all,
 	       .threads = { { "binder", bind_and_get }, { "device", lose_device } });
 
+static void bind_late(void)
+{
+	mine()->ret = kfi_cq_bind_channel(cq[0], channel);
+	prove_check(!mine()->ret || mine()->ret == -KFI_ENODEV, "it is bound, or refused");
+	mine()->done = true;
+}
+
+/* Nothing was got of a CQ that has no channel, or a new one. */
+static void ack_nothing_got(void)
+{
+	prove_check(kfi_ack_cq_events(cq[0], 1) == -KFI_EINVAL, "nothing was got");
+	prove_check(!kfi_ack_cq_events(cq[0], 0), "an ack of nothing is none too many");
+}
+
+PROVE_SCENARIO(channel_ack_beside_bind, .rules = "E3", .tables = "19",
+	       .says = "a CQ is bound as a thread acknowledges what it has not got",
+	       .setup = setup_bind_loss, .finish = close_all,
+	       .threads = { { "binds", bind_late }, { "acks", ack_nothing_got } });
+
+/* The channel has no CQ when the getter comes; the one that it gets is lost. */
 static void get_event_or_loss(void)
 {
 	struct kfid_cq *of;
 
 	mine()->ret = kfi_get_cq_event(channel, &of, NULL, FOREVER);
 	mine()->done = mine()->ret == -KFI_ENODEV;
-}
-
-/* The channel has no CQ when the getter comes; the one that it gets is lost. */
-static void bind_late(void)
-{
-	mine()->ret = kfi_cq_bind_channel(cq[0], channel);
-	prove_check(!mine()->ret || mine()->ret == -KFI_ENODEV, "it is bound, or refused");
-	mine()->done = true;
 }
 
 static void finish_bound_late(void)
