@@ -513,6 +513,16 @@ PROVE_SCENARIO(exclusive_off_beside_look, .rules = "W3", .tables = "14",
 	       .setup = setup_entry, .finish = finish_off,
 	       .threads = { { "looks", look_once }, { "owner", make_ordinary } });
 
+static void look_at_nothing(void)
+{
+	prove_check(kfi_wait(set, 0) == -KFI_ETIMEDOUT, "there is nothing");
+}
+
+PROVE_SCENARIO(exclusive_off_beside_empty_look, .rules = "W3", .tables = "14",
+	       .says = "exclusive waiting ends beside a look at an empty set",
+	       .setup = setup, .finish = close_all,
+	       .threads = { { "looks", look_at_nothing }, { "owner", make_ordinary } });
+
 /* A thread that has a turn looks once and goes, without reading. */
 static void wait_and_look(void)
 {

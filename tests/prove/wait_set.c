@@ -264,6 +264,26 @@ PROVE_SCENARIO(set_quiet_error, .rules = "V7 Q8", .tables = "2",
 	       .setup = setup_completion, .finish = finish_quiet,
 	       .threads = { { "waiter", wait_for_error }, { "provider", fail_quietly } });
 
+static void complete_quietly(void)
+{
+	const struct kfi_completion comp = { .flags = KFI_RECV };
+
+	kfi_ep_complete(ep, &comp, false);
+}
+
+static void finish_silent(void)
+{
+	prove_check(!records[FIRST].ret, "the counter ends the wait");
+	prove_check(kfi_cntr_read(cntr) == 1, "the counter counts the success");
+	prove_check(!read_rest(0), "it has written no entry");
+	close_all();
+}
+
+PROVE_SCENARIO(set_quiet, .rules = "Q8 W2", .tables = "2",
+	       .says = "an operation without an entry succeeds, and the waiter gets its count",
+	       .setup = setup_completion, .finish = finish_silent,
+	       .threads = { { "waiter", wait_once }, { "provider", complete_quietly } });
+
 static void check_not_woken(ssize_t other)
 {
 	const ssize_t ret = records[FIRST].ret;

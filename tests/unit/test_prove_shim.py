@@ -36,6 +36,8 @@ RIGHT = (
     "data-race-write",
 )
 WRONG = {
+    "state-sleep": ("atomic-sleep",),
+    "state-end": ("held-at-end",),
     "rcu-sleep-inside": ("atomic-sleep",),
     "rcu-end-inside": ("held-at-end",),
     "rcu-too-long": ("race", "use-after-free"),

@@ -40,7 +40,7 @@ void shim_spin_unlock(struct lockdep_map *map)
 
 void shim_mutex_lock(struct lockdep_map *map, int subclass)
 {
-	pv_might_sleep("mutex_lock()");
+	shim_might_sleep("mutex_lock()");
 	pv_lock(map, lock_class(map), subclass);
 }
 

@@ -16,7 +16,7 @@
 static void *allocate(size_t size, gfp_t flags, const char *what, const void *caller)
 {
 	if (flags & __GFP_RECLAIM)
-		pv_might_sleep(what);
+		shim_might_sleep(what);
 	if (!(flags & __GFP_NOFAIL) && pv_may_fail(what))
 		return NULL;
 	return pv_alloc(size, flags & __GFP_ZERO, caller);

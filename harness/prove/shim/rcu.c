@@ -197,7 +197,7 @@ void synchronize_rcu(void)
 {
 	struct grace *grace;
 
-	pv_might_sleep("synchronize_rcu()");
+	shim_might_sleep("synchronize_rcu()");
 	grace = grace_begin(NULL, NULL);
 	if (grace->waits)
 		pv_block(&grace->due, grace_due, grace, "synchronize_rcu()");

@@ -93,6 +93,28 @@ void shim_set_state_relaxed(unsigned int state)
 	pv_store(&task->__state, state, sizeof(task->__state), PV_RELAXED);
 }
 
+/* Whoever has woken it: in another execution nobody has. */
+static bool set_running(void)
+{
+	return pv_self() == PV_ALONE || shim_current()->wanted == TASK_RUNNING;
+}
+
+/* As the kernel warns: a sleep would end what the thread has prepared. */
+void shim_might_sleep(const char *what)
+{
+	pv_might_sleep(what);
+	if (!set_running())
+		pv_fail(PV_ATOMIC_SLEEP, "%s may sleep, and has not set itself running: %s",
+			shim_current()->comm, what);
+}
+
+void pv_on_end(void)
+{
+	if (!set_running())
+		pv_fail(PV_HELD_AT_END, "%s ends, and has not set itself running",
+			shim_current()->comm);
+}
+
 static bool task_runs(void *arg)
 {
 	struct task_struct *task = arg;
@@ -154,14 +176,10 @@ void yield(void)
 
 void shim_pause(const char *what)
 {
-	pv_might_sleep(what);
+	shim_might_sleep(what);
 	pv_hook(what);
 }
 
-void shim_might_sleep(const char *what)
-{
-	pv_might_sleep(what);
-}
 
 static bool thread_is_irq(void)
 {

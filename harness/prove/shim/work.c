@@ -146,7 +146,7 @@ bool cancel_work_sync(struct work_struct *work)
 	struct work_item *item = item_of(work);
 	bool was;
 
-	pv_might_sleep("cancel_work_sync()");
+	shim_might_sleep("cancel_work_sync()");
 	item_update(item);
 	was = item->state & (WORK_PENDING | WORK_DELAYED);
 	item->state &= ~(WORK_PENDING | WORK_DELAYED);
@@ -165,7 +165,7 @@ bool flush_work(struct work_struct *work)
 	struct work_item *item = item_of(work);
 	bool was;
 
-	pv_might_sleep("flush_work()");
+	shim_might_sleep("flush_work()");
 	item_update(item);
 	was = !item_idle(item);
 	if (was)

@@ -96,6 +96,25 @@ static void free_by_callback(void)
 	call_rcu(&withdraw()->rcu, thing_free);
 }
 
+/* It has prepared to sleep, and finds that it need not. */
+static void sleep_prepared(void)
+{
+	set_current_state(TASK_INTERRUPTIBLE);
+	kfree(kzalloc(1, GFP_KERNEL));
+	__set_current_state(TASK_RUNNING);
+}
+
+static void end_prepared(void)
+{
+	set_current_state(TASK_INTERRUPTIBLE);
+}
+
+PROVE_SCENARIO(state_sleep, .says = "a thread that is about to sleep may sleep elsewhere",
+	       .threads = { { "sleeper", sleep_prepared } });
+
+PROVE_SCENARIO(state_end, .says = "a thread is about to sleep when it ends",
+	       .threads = { { "sleeper", end_prepared } });
+
 static void sleep_inside(void)
 {
 	rcu_read_lock();
