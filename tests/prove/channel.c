@@ -726,6 +726,35 @@ PROVE_SCENARIO(channel_loss_quiet, .rules = "O5 V7", .tables = "12 17",
 	       .setup = setup_loss_of_two, .finish = finish_lost,
 	       .threads = { { "getter", get_until_lost }, { "device", lose_device } });
 
+/* Only the CQ that is left counts. */
+static void setup_loss_of_both(void)
+{
+	setup_loss_of_two();
+	bind_cq(1);
+}
+
+static void close_one(void)
+{
+	close_cq(0);
+}
+
+static void close_and_lose(void)
+{
+	close_one();
+	lose_device();
+}
+
+PROVE_SCENARIO(channel_loss_after_close, .rules = "O5 V7 V8", .tables = "12 17",
+	       .says = "a CQ of a channel is closed, then the device of the other one goes",
+	       .setup = setup_loss_of_both, .finish = finish_lost,
+	       .threads = { { "getter", get_until_lost }, { "owner", close_and_lose } });
+
+PROVE_SCENARIO(channel_loss_beside_close, .rules = "O5 V7 V8", .tables = "12 17",
+	       .says = "a CQ of a channel is closed as the device goes",
+	       .setup = setup_loss_of_both, .finish = finish_lost,
+	       .threads = { { "getter", get_until_lost }, { "closer", close_one },
+			    { "device", lose_device } });
+
 /* No lock is taken both by this call and by the loss. */
 static void get_until_unplugged(void)
 {

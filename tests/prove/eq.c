@@ -402,6 +402,47 @@ PROVE_SCENARIO(eq_held_fault, .rules = "X2 V6 V8", .tables = "11",
 	       .setup = setup_event, .finish = finish_held,
 	       .threads = { { "reader", fail_to_copy }, { "closer", close_endpoint } });
 
+/* An error event names its object as well, and leaves with it. */
+static void setup_error_event(void)
+{
+	struct kfi_eq_err_entry error = { .err = KFI_EIO };
+
+	setup_ep();
+	error.fid = &ep->ep.fid;
+	prove_check(!kfi_ep_report_err(ep, &error), "the error is reported");
+}
+
+static const struct kfid *named;
+
+static void name_endpoint(const struct kfid *fid, void *arg)
+{
+	named = fid;
+	name_object(fid, arg);
+}
+
+static void read_error_for_user(void)
+{
+	struct kfi_eq_slot slot;
+
+	if (kfi_eq_hold(eq, true, &slot, name_endpoint, NULL))
+		return;
+	prove_check(named, "the error names its endpoint");
+	kfi_eq_settle(eq, &slot, true);
+}
+
+static void finish_error_held(void)
+{
+	ep = NULL;
+	prove_check(!eq_is_ready(), "no error of a closed endpoint is left");
+	close_all();
+}
+
+PROVE_SCENARIO(eq_error_held, .rules = "X2 V6 V8", .tables = "11",
+	       .says = "an endpoint is closed while a reader holds its error event",
+	       .setup = setup_error_event, .finish = finish_error_held,
+	       .threads = { { "reader", read_error_for_user },
+			    { "closer", close_endpoint } });
+
 /* Behind the endpoint's event there is one of the user, which must stay. */
 static void setup_two_events(void)
 {

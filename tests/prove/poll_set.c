@@ -482,3 +482,27 @@ PROVE_SCENARIO(poll_close_beside_del, .rules = "O1 V8 P1", .tables = "11 9",
 	       .says = "a poll set is closed as its last member is removed",
 	       .setup = setup_last_member, .finish = finish_last_member,
 	       .threads = { { "remover", remove_last }, { "owner", try_to_close } });
+
+/* A member that is on the ready list changes again: the others stay on it. */
+static void setup_cntr_and_cq(void)
+{
+	setup_cntr();
+	open_cq(0);
+	add_to(0, &cq[0]->fid);
+}
+
+static void finish_cntr_and_cq(void)
+{
+	prove_check(poll_now(0) == 2, "each member that is ready is reported");
+	kfi_cntr_read(cntr);
+	read_rest(0);
+	prove_check(!poll_now(0), "what was read is not reported");
+	kfi_poll_del(pollset[0], &cntr->fid, 0);
+	kfi_poll_del(pollset[0], &cq[0]->fid, 0);
+	close_sets();
+}
+
+PROVE_SCENARIO(poll_changes_again, .rules = "P1 P7", .tables = "9",
+	       .says = "a counter changes twice beside the publication on another member",
+	       .setup = setup_cntr_and_cq, .finish = finish_cntr_and_cq,
+	       .threads = { { "provider", count_two }, { "publisher", publish_one } });
