@@ -44,6 +44,25 @@ PROVE_SCENARIO(memory_opens, .rules = "X4 O1", .tables = "11", .fails = 2,
 	       .setup = setup, .finish = close_all,
 	       .threads = { { "opener", open_everything } });
 
+/* What else a domain can have. */
+static void open_poll_and_profile(void)
+{
+	struct kfid_poll *poll = NULL;
+	struct kfid_profile *prof = NULL;
+
+	check_memory(kfi_core_poll_open(&domain->domain, NULL, &poll));
+	if (!mine()->ret)
+		must_close(&poll->fid);
+	check_memory(kfi_profile_open(&domain->domain.fid, 0, &prof, NULL));
+	if (!mine()->ret)
+		must_close(&prof->fid);
+}
+
+PROVE_SCENARIO(memory_opens_more, .rules = "X4 O1", .tables = "11", .fails = 2,
+	       .says = "a poll set and a profile are opened with and without memory",
+	       .setup = setup, .finish = close_all,
+	       .threads = { { "opener", open_poll_and_profile } });
+
 /* A refused membership leaves the CQ, which a publisher reports on, as it was. */
 static struct kfid_poll *pollset;
 
