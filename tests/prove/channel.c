@@ -638,6 +638,20 @@ PROVE_SCENARIO(channel_held_fault, .rules = "E3 E4 X2", .tables = "19",
 	       .setup = setup_unread, .finish = finish_acked,
 	       .threads = { { "closer", close_cq_simply }, { "getter", hand_out_fails } });
 
+/* The second unread event has memory of its own. */
+static void setup_second_event(void)
+{
+	setup_unread();
+	request_event(0, KFI_CQ_NEXT_COMP);
+	complete_op(0, 2, 0);
+	get_now();
+}
+
+PROVE_SCENARIO(channel_held_second, .rules = "E3 X2", .tables = "19",
+	       .says = "a CQ is closed while its second event is handed out",
+	       .setup = setup_second_event, .finish = finish_acked,
+	       .threads = { { "closer", close_cq_simply }, { "getter", hand_out_got } });
+
 /* The close waits for a held event; discarding it must not end the hold. */
 PROVE_SCENARIO(channel_held_discard, .rules = "E3 X2", .tables = "19",
 	       .says = "events are discarded while one is handed out and the CQ is closed",

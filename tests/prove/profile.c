@@ -92,7 +92,11 @@ static ssize_t take_event(void *arg)
 
 static void take_in_time(int i, ktime_t deadline)
 {
+	const unsigned int before = mine()->n;
+
 	mine()->ret = kfi_profile_wait_take(prof[i], deadline, take_event, prof[i]);
+	prove_check((mine()->ret == 1) == (mine()->n > before),
+		    "the event that is taken is returned");
 	mine()->done = true;
 }
 
