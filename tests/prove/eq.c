@@ -678,6 +678,33 @@ PROVE_SCENARIO(eq_and_pep_close, .rules = "O1 V8", .tables = "11",
 	       .threads = { { "closes the EQ", close_eq },
 			    { "closes the endpoint", close_passive } });
 
+/* What the EQ's own events own is freed with it. */
+static void setup_unread(void)
+{
+	const u64 number = 0;
+	const struct kfi_event event = {
+		.event = KFI_NOTIFY,
+		.buf = &number,
+		.len = sizeof(number),
+		.drop = drop_event,
+	};
+
+	open_domain();
+	open_eq(2);
+	prove_check(!kfi_eq_report(eq, NULL, &event), "the event is reported");
+}
+
+static void finish_unread(void)
+{
+	prove_check(drops == 1, "the event is freed");
+	close_all();
+}
+
+PROVE_SCENARIO(eq_closed_unread, .rules = "O1 V8", .tables = "11",
+	       .says = "an EQ is closed with an event that nobody has read",
+	       .setup = setup_unread, .finish = finish_unread,
+	       .threads = { { "closer", close_eq } });
+
 static void bind_pep(void)
 {
 	mine()->ret = kfi_pep_base_bind(pep, &eq->fid, 0);
