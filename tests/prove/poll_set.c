@@ -506,3 +506,40 @@ PROVE_SCENARIO(poll_changes_again, .rules = "P1 P7", .tables = "9",
 	       .says = "a counter changes twice beside the publication on another member",
 	       .setup = setup_cntr_and_cq, .finish = finish_cntr_and_cq,
 	       .threads = { { "provider", count_two }, { "publisher", publish_one } });
+
+/* A member that one thread adds and another one removes, if it is there already. */
+static void setup_addition(void)
+{
+	open_domain();
+	open_cq(0);
+	open_pollset(0);
+	complete_op(0, entry_number(REST, 1), 0);
+}
+
+static void add_cq(void)
+{
+	add_to(0, &cq[0]->fid);
+}
+
+static void remove_if_added(void)
+{
+	mine()->ret = kfi_poll_del(pollset[0], &cq[0]->fid, 0);
+	prove_check(!mine()->ret || mine()->ret == -KFI_EINVAL,
+		    "it is removed, or was no member");
+}
+
+static void finish_add_and_del(void)
+{
+	const bool member = records[SECOND].ret;
+
+	prove_check(poll_now(0) == member, "a member that is ready is reported");
+	if (member)
+		remove_cq();
+	read_rest(0);
+	close_sets();
+}
+
+PROVE_SCENARIO(poll_add_beside_del, .rules = "P4 V8", .tables = "9",
+	       .says = "a ready CQ is added by one thread and removed by another one",
+	       .setup = setup_addition, .finish = finish_add_and_del,
+	       .threads = { { "adds", add_cq }, { "removes", remove_if_added } });
