@@ -545,47 +545,15 @@ PROVE_SCENARIO(exclusive_look_returns_turn, .rules = "W3 V4", .tables = "14",
 			    { "waiter", wait_and_read }, { "publisher", publish_one } });
 
 /* The mode changes beside two threads that begin to wait; then an entry comes. */
-static void setup_mode(void)
+static void make_exclusive_and_publish_one(void)
 {
-	open_domain();
-	open_set(KFI_WAIT_UNSPEC);
-	make_exclusive();
-	open_cq(0);
-}
+	u64 flags = KFI_WAIT_EXCLUSIVE;
 
-static void set_mode_and_publish(u64 flags)
-{
 	mine()->ret = kfi_control(&set->kfid, KFI_SETFIDFLAG, &flags);
 	prove_check(!mine()->ret || mine()->ret == -KFI_EBUSY,
 		    "the mode changes, unless a thread sleeps");
 	publish(0, 1);
 }
-
-static void make_ordinary_and_publish(void)
-{
-	set_mode_and_publish(0);
-}
-
-static void make_exclusive_and_publish_one(void)
-{
-	set_mode_and_publish(KFI_WAIT_EXCLUSIVE);
-}
-
-static void finish_ordinary(void)
-{
-	prove_check(records[THIRD].ret || (records[FIRST].done && records[SECOND].done),
-		    "all waits of an ordinary set end");
-	end_sleepers(kfi_wait_queue(set));
-	read_rest(0);
-	close_all();
-}
-
-PROVE_SCENARIO(exclusive_off_beside_two, .rules = "W3 W2", .tables = "14",
-	       .says = "exclusive waiting ends as two threads begin to wait",
-	       .setup = setup_mode, .finish = finish_ordinary,
-	       .threads = { { "waiter 1", wait_once, PROVE_STAYS },
-			    { "waiter 2", wait_once, PROVE_STAYS },
-			    { "owner", make_ordinary_and_publish } });
 
 static void finish_exclusive(void)
 {
