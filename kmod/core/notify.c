@@ -250,9 +250,10 @@ int kfi_cq_bind_channel(struct kfid_cq *cq, struct kfid_comp_channel *channel)
 }
 EXPORT_SYMBOL_GPL(kfi_cq_bind_channel);
 
-/* Without a lock: another thread may be binding the CQ. Pairs with kfi_notify_join(). */
+/* Without a lock: another thread may be binding the CQ. */
 static struct kfi_notify *kfi_notify_of(struct kfid_cq *cq)
 {
+	/* Pairs with kfi_notify_join(). */
 	return smp_load_acquire(&kfi_cq_source(cq)->notify);
 }
 
