@@ -243,6 +243,11 @@ static void finish_family(void)
 		must_close(parents[i]);
 }
 
+#define CHILD_AND_PARENT						\
+	.finish = finish_family,					\
+	.threads = { { "child", close_child },				\
+		     { "parent", try_to_close_parent } }
+
 static void setup_domain(void)
 {
 	open_domain();
@@ -252,8 +257,7 @@ static void setup_domain(void)
 
 PROVE_SCENARIO(close_fabric_beside_domain, .rules = "O1 V8", .tables = "11",
 	       .says = "a fabric is closed as its domain is closed",
-	       .setup = setup_domain, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_domain, CHILD_AND_PARENT);
 
 /* The fabric has no domain. */
 static void setup_fabric(void)
@@ -272,8 +276,7 @@ static void setup_fabric_eq(void)
 
 PROVE_SCENARIO(close_fabric_beside_eq, .rules = "O1 V8", .tables = "11",
 	       .says = "a fabric is closed as its EQ is closed",
-	       .setup = setup_fabric_eq, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_fabric_eq, CHILD_AND_PARENT);
 
 static void setup_fabric_set(void)
 {
@@ -284,8 +287,7 @@ static void setup_fabric_set(void)
 
 PROVE_SCENARIO(close_fabric_beside_set, .rules = "O1 V8", .tables = "11",
 	       .says = "a fabric is closed as its wait set is closed",
-	       .setup = setup_fabric_set, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_fabric_set, CHILD_AND_PARENT);
 
 static void setup_fabric_channel(void)
 {
@@ -296,8 +298,7 @@ static void setup_fabric_channel(void)
 
 PROVE_SCENARIO(close_fabric_beside_channel, .rules = "O1 V8", .tables = "11 18",
 	       .says = "a fabric is closed as its channel is closed",
-	       .setup = setup_fabric_channel, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_fabric_channel, CHILD_AND_PARENT);
 
 /* A domain is the parent, and so the fabric closes after it. */
 static void parents_of(struct kfid *fid)
@@ -316,8 +317,7 @@ static void setup_domain_cq(void)
 
 PROVE_SCENARIO(close_domain_beside_cq, .rules = "O1 V8", .tables = "11",
 	       .says = "a domain is closed as its CQ is closed",
-	       .setup = setup_domain_cq, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_domain_cq, CHILD_AND_PARENT);
 
 static void setup_domain_cntr(void)
 {
@@ -328,8 +328,7 @@ static void setup_domain_cntr(void)
 
 PROVE_SCENARIO(close_domain_beside_cntr, .rules = "O1 V8", .tables = "11",
 	       .says = "a domain is closed as its counter is closed",
-	       .setup = setup_domain_cntr, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_domain_cntr, CHILD_AND_PARENT);
 
 static void setup_domain_ep(void)
 {
@@ -340,8 +339,7 @@ static void setup_domain_ep(void)
 
 PROVE_SCENARIO(close_domain_beside_ep, .rules = "O1 V8", .tables = "11",
 	       .says = "a domain is closed as its endpoint is closed",
-	       .setup = setup_domain_ep, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_domain_ep, CHILD_AND_PARENT);
 
 static void open_pollset(void)
 {
@@ -358,8 +356,7 @@ static void setup_domain_pollset(void)
 
 PROVE_SCENARIO(close_domain_beside_pollset, .rules = "O1 V8", .tables = "11",
 	       .says = "a domain is closed as its poll set is closed",
-	       .setup = setup_domain_pollset, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_domain_pollset, CHILD_AND_PARENT);
 
 /* What a child uses besides its domain: that closes first of the parents. */
 static void uses(struct kfid *fid)
@@ -380,8 +377,7 @@ static void setup_set(void)
 
 PROVE_SCENARIO(close_set_beside_member, .rules = "O1 V8", .tables = "11",
 	       .says = "a wait set is closed as its last member is closed",
-	       .setup = setup_set, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_set, CHILD_AND_PARENT);
 
 static void setup_channel(void)
 {
@@ -395,8 +391,7 @@ static void setup_channel(void)
 
 PROVE_SCENARIO(close_channel_beside_cq, .rules = "O1 V8", .tables = "11 18",
 	       .says = "a channel is closed as its last CQ is closed",
-	       .setup = setup_channel, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_channel, CHILD_AND_PARENT);
 
 static void setup_bound_cntr(void)
 {
@@ -408,8 +403,7 @@ static void setup_bound_cntr(void)
 
 PROVE_SCENARIO(close_cntr_beside_endpoint, .rules = "O1 V8", .tables = "11",
 	       .says = "a counter is closed as its endpoint is closed",
-	       .setup = setup_bound_cntr, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_bound_cntr, CHILD_AND_PARENT);
 
 static void setup_bound_eq(void)
 {
@@ -421,8 +415,7 @@ static void setup_bound_eq(void)
 
 PROVE_SCENARIO(close_eq_beside_endpoint, .rules = "O1 V8", .tables = "11",
 	       .says = "an EQ is closed as its endpoint is closed",
-	       .setup = setup_bound_eq, .finish = finish_family,
-	       .threads = { { "child", close_child }, { "parent", try_to_close_parent } });
+	       .setup = setup_bound_eq, CHILD_AND_PARENT);
 
 static void remove_member(void)
 {

@@ -180,7 +180,6 @@ void shim_pause(const char *what)
 	pv_hook(what);
 }
 
-
 static bool thread_is_irq(void)
 {
 	const int self = pv_self();
