@@ -35,24 +35,42 @@ static DEFINE_MUTEX(kfd_users_lock);
 
 static struct kfd_user *kfd_user_new(u32 uid)
 {
-	struct kfd_user *user;
+	struct kfd_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
 
-	lockdep_assert_held(&kfd_users_lock);
-	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
 	if (!user)
 		return NULL;
-	if (xa_is_err(xa_store(&kfd_users, uid, user, GFP_KERNEL))) {
-		kfree(user);
-		return NULL;
-	}
 	refcount_set(&user->refs, 1);
 	user->uid = uid;
 	user->account = get_uid(current_user());
 	return user;
 }
 
+static void kfd_user_free(struct kfd_user *user)
+{
+	free_uid(user->account);
+	kfree(user);
+}
+
+/* Return: the user, referenced: @user, if it is given and there is none yet; or NULL. */
+static struct kfd_user *kfd_user_find(u32 uid, struct kfd_user *user)
+{
+	struct kfd_user *found;
+
+	mutex_lock(&kfd_users_lock);
+	found = xa_load(&kfd_users, uid);
+	if (found)
+		refcount_inc(&found->refs);
+	else if (user && !xa_is_err(xa_store(&kfd_users, uid, user, GFP_KERNEL)))
+		found = user;
+	mutex_unlock(&kfd_users_lock);
+	return found;
+}
+
 /**
  * kfd_user_get() - the calling user, for a new client
+ *
+ * A charge to a cgroup above memory.high sleeps, so it comes before the mutex, which
+ * all users wait for.
  *
  * Context: Process, may sleep. kfd_user_put() is the mirror.
  * Return: the user, or NULL without memory.
@@ -60,15 +78,16 @@ static struct kfd_user *kfd_user_new(u32 uid)
 struct kfd_user *kfd_user_get(void)
 {
 	const u32 uid = from_kuid(&init_user_ns, current_user()->uid);
-	struct kfd_user *user;
+	struct kfd_user *user = kfd_user_find(uid, NULL), *mine;
 
-	mutex_lock(&kfd_users_lock);
-	user = xa_load(&kfd_users, uid);
 	if (user)
-		refcount_inc(&user->refs);
-	else
-		user = kfd_user_new(uid);
-	mutex_unlock(&kfd_users_lock);
+		return user;
+	mine = kfd_user_new(uid);
+	if (!mine)
+		return NULL;
+	user = kfd_user_find(uid, mine);
+	if (user != mine)
+		kfd_user_free(mine);
 	return user;
 }
 
@@ -84,8 +103,7 @@ void kfd_user_put(struct kfd_user *user)
 		return;
 	xa_erase(&kfd_users, user->uid);
 	mutex_unlock(&kfd_users_lock);
-	free_uid(user->account);
-	kfree(user);
+	kfd_user_free(user);
 }
 
 /**
