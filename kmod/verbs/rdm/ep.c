@@ -101,6 +101,7 @@ static int kfr_ep_prepare(struct kfr_ep *ep)
 static int kfr_ep_join(struct kfr_ep *ep)
 {
 	struct kfi_ep_base *base = &ep->face.base;
+	const u16 wanted = ep->addr.id;
 	int err;
 
 	lockdep_assert_held(&kfr_ep_dev(ep)->lock);
@@ -115,6 +116,8 @@ static int kfr_ep_join(struct kfr_ep *ep)
 	if (err) {
 		kfr_node_hide(ep);
 		kfr_node_leave(ep);
+		/* A number that was chosen may be another one's the next time. */
+		ep->addr.id = wanted;
 		return err;
 	}
 	base->enabled = true;
