@@ -43,16 +43,23 @@ PROBES = 4
 ADDRESSES, FIRST = 64, 100
 
 
-def client(rdm: RdmNet, in_child: InChild, work: Work) -> Child:
-    """Start a client that does something on an endpoint and then reports the endpoint's number."""
+def client(rdm: RdmNet, in_child: InChild, work: Work, closes: bool = False) -> Child:
+    """Start a client that does something on an endpoint and then reports the endpoint's number.
+
+    Then it does nothing any more; with `closes`, it closes the endpoint after SIGUSR1.
+    """
 
     def run(report: Report) -> int:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         with kp.Device() as device, ExitStack() as stack:
             net = RdmNet(device, rdm.link, stack)
             peer = net.peer(length=SIZE)
             peer.write_pattern(peer.buffer[:])
             work(net, peer)
             report(str(number(peer)))
+            if closes:
+                signal.sigwait({signal.SIGUSR1})
+                peer.ep.close()
             signal.pause()
             return 0
 
@@ -207,13 +214,17 @@ def test_silent_peer_loses_access_to_the_memory_of_a_killed_client(
             assert b.wire.fetch(memory) == data
 
 
+@pytest.mark.parametrize("closes", [False, True], ids=["at_rest", "in_close"])
 def test_slow_peer_goes_on_with_the_memory_of_a_killed_client(
-    rdm: RdmNet, node: Node, in_child: InChild
+    rdm: RdmNet, node: Node, in_child: InChild, closes: bool
 ) -> None:
-    """O4: other clients' messages on the connection arrive afterwards."""
+    """O4: other clients' messages on the connection arrive afterwards.
+
+    Also if the client is killed while it waits for the peer in the close of its endpoint.
+    """
     node.listen()
     with parameter("rdm_probe_s", 1):
-        child = client(rdm, in_child, operation(node, Op.RTS))
+        child = client(rdm, in_child, operation(node, Op.RTS), closes)
         b = Peer(node.accept(node.request()))
         b.hold = True
         b.handle_until(Op.RTS)
@@ -221,6 +232,10 @@ def test_slow_peer_goes_on_with_the_memory_of_a_killed_client(
         # Data that moves already is not held any more, and CANCEL does not find it.
         ((header, payload),) = b.held
         b.held.clear()
+        if closes:
+            assert child.report()
+            child.kill(signal.SIGUSR1)
+            b.handle_until(Op.CANCEL)
         kill(child)
         b.handle_until(Op.CANCEL)
         for _ in range(PROBES):

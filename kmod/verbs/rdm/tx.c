@@ -700,6 +700,13 @@ void kfr_tx_stop(struct kfr_tx *tx)
 	spin_unlock_irq(&tx->lock);
 }
 
+/* Was the process killed whose objects these are? Then its buffers are pages. */
+static bool kfr_tx_killed(const struct kfr_tx *tx)
+{
+	return fatal_signal_pending(current) &&
+	       tx->ep->rdm->domain->base.owner >= KFI_OWNER_USER;
+}
+
 /**
  * kfr_tx_close() - end all operations of a context, without completions
  * @tx: the context; the ULP does not post to it any more
@@ -709,8 +716,8 @@ void kfr_tx_stop(struct kfr_tx *tx)
  * local device only. But the device does one thing after the other: if a peer takes no
  * messages, so that the device does not come to that, the connection is aborted. When
  * this returns, neither device nor CPU touches the operations' buffers, but those whose
- * pages kfr_tx_stop() holds. The caller waits for kfv_srcu before it frees anything, see
- * kfr_face_close().
+ * pages kfr_tx_stop() holds; it is called here, too, if the user's process is killed.
+ * The caller waits for kfv_srcu before it frees anything, see kfr_face_close().
  *
  * Context: process, sleeps; no lock held.
  */
@@ -720,6 +727,11 @@ void kfr_tx_close(struct kfr_tx *tx)
 		return;
 	kfr_tx_recall(tx, false);
 	if (kfr_tx_finish(tx))
+		return;
+	/* At once, what the exit of the process would do. */
+	if (kfr_tx_killed(tx))
+		kfr_tx_stop(tx);
+	if (!kfr_tx_end(tx))
 		return;
 	kfr_tx_recall(tx, true);
 	if (!wait_for_completion_timeout(&tx->idle, KFR_CLOSE_TIME))
