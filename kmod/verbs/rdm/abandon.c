@@ -175,7 +175,7 @@ static void kfr_revoke_abandoned(struct kfr_conn *conn, struct list_head *done)
 	list_for_each_entry_safe(op, next, &conn->sent_by_id, sent) {
 		if (op->tx)
 			continue;
-		kfr_flow_expect(conn, op);
+		kfr_flow_forget(conn, op);
 		if (!kfr_op_cancel(conn, op))
 			list_add_tail(&op->sent, done);
 	}

@@ -329,6 +329,7 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->data);
 	INIT_LIST_HEAD(&conn->reqs);
 	INIT_LIST_HEAD(&conn->turns);
+	INIT_LIST_HEAD(&conn->expected);
 	INIT_LIST_HEAD(&conn->lanes);
 	INIT_LIST_HEAD(&conn->sent_numbered);
 	INIT_LIST_HEAD(&conn->sent_by_id);

@@ -278,6 +278,7 @@ enum kfr_conn_state {
  * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to and @salt
  * @salt: random; constant
  * @nflows: their number
+ * @expected: flows of forgotten operations that the peer may refuse, by kfr_flow.seq
  * @ncharged: flows, and operations that have not ended
  * @charged: the same by user; these two grow under @lock only
  * @jobs: all jobs of the connection
@@ -383,6 +384,7 @@ struct kfr_conn {
 	DECLARE_HASHTABLE(flows, KFR_FLOW_BITS);
 	u32 salt;
 	unsigned int nflows;
+	struct list_head expected;
 	atomic_t ncharged;
 	atomic_t charged[KFR_SHARES];
 	struct list_head jobs;
@@ -409,12 +411,17 @@ struct kfr_conn {
  * @share: of kfr_conn.charged; constant
  * @last: kfr_op.place of its last request that was sent
  * @parked: operations that wait for RESUME or WANT, in order
+ * @refused: the peer has refused a request, or may do so at any time: only
+ *	kfr_flow_gone() ends the flow
+ * @seq: kfr_conn.tx_seq when an operation of it was forgotten last; while @expected
+ * @expected: on kfr_conn.expected, while the peer may refuse a forgotten operation
  * @again: operations that were parked and are to be sent again, and newer ones
  *	that go after them; each has what it needs
  * @turn: on kfr_conn.turns, while @again has operations, or had some recently
  *
- * It is protected by kfr_conn.lock and lives until the context is gone
- * (kfr_flow_gone()), or as long as the connection. What the receiver knows of a
+ * It is protected by kfr_conn.lock. It lives until the context is gone
+ * (kfr_flow_gone()), or until the peer has accepted what was forgotten
+ * (kfr_flows_accepted()), or as long as the connection. What the receiver knows of a
  * flow is in kfr_rx.flows.
  */
 struct kfr_flow {
@@ -422,9 +429,12 @@ struct kfr_flow {
 	u64 to;
 	bool by_key;
 	bool lent;
+	bool refused;
 	u8 share;
 	u16 epoch;
+	u32 seq;
 	u64 last;
+	struct list_head expected;
 	struct list_head parked;
 	struct list_head again;
 	struct list_head turn;

@@ -57,6 +57,9 @@
  *	RESUME: there is no flow	6 (epoch 0): NAK
  *	NAK 6: parked for ever
  *
+ * An operation that is given up after it was sent needs a flow only as long as it may
+ * be refused: until an ACK covers its number (kfr_flows_accepted()).
+ *
  * This file has both sides. The receiver's part, up to kfr_rx_forget(), works
  * on kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
  * kfr_conn.lock. No function takes both, except that the receiver queues
@@ -612,6 +615,7 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	op->charged = false;
 	flow->last = op->place;
 	kfr_flow_count_sent(conn, flow);
+	INIT_LIST_HEAD(&flow->expected);
 	INIT_LIST_HEAD(&flow->parked);
 	INIT_LIST_HEAD(&flow->again);
 	INIT_LIST_HEAD(&flow->turn);
@@ -621,23 +625,70 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	return flow;
 }
 
-/**
- * kfr_flow_expect() - a sent request is refused, or forgotten and may be refused
- * @conn: its connection
- * @op: the operation
- *
- * NAK for a forgotten one will be ignored. But RESUME follows, whose epoch counts
- * for later requests of the flow.
- *
- * Context: any; the caller holds the connection's lock.
- * Return: the flow.
- */
-struct kfr_flow *kfr_flow_expect(struct kfr_conn *conn, struct kfr_op *op)
+static struct kfr_flow *kfr_flow_get(struct kfr_conn *conn, struct kfr_op *op)
 {
 	struct kfr_flow *flow = kfr_flow_find(conn, &op->hdr);
 
 	lockdep_assert_held(&conn->lock);
 	return flow ?: kfr_flow_new(conn, op);
+}
+
+static void kfr_flow_end(struct kfr_conn *conn, struct kfr_flow *flow)
+{
+	lockdep_assert_held(&conn->lock);
+	list_del(&flow->expected);
+	list_del(&flow->turn);
+	hash_del(&flow->link);
+	conn->nflows--;
+	kfr_uncharge(conn, flow->share);
+	kfree(flow);
+}
+
+/**
+ * kfr_flow_forget() - a sent request is forgotten, and may be refused nevertheless
+ * @conn: its connection
+ * @op: the operation
+ *
+ * NAK for it will be ignored. But RESUME follows, whose epoch counts for later
+ * requests of the flow. Of a request with an id, nothing says that it is accepted.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_flow_forget(struct kfr_conn *conn, struct kfr_op *op)
+{
+	struct kfr_flow *flow = kfr_flow_get(conn, op);
+
+	lockdep_assert_held(&conn->lock);
+	if (!kfr_op_numbered(op)) {
+		flow->refused = true;
+		return;
+	}
+	/* Not its own number, so that @expected is sorted. */
+	flow->seq = conn->tx_seq;
+	list_move_tail(&flow->expected, &conn->expected);
+}
+
+/**
+ * kfr_flows_accepted() - end the flows of forgotten requests that an ACK covers
+ * @conn: the connection, which has got an ACK
+ *
+ * NAK comes before the ACK that covers its number. Without one, the peer knows
+ * nothing of the flow, and there are no more of them than requests in a window or two.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_flows_accepted(struct kfr_conn *conn)
+{
+	struct kfr_flow *flow, *next;
+
+	lockdep_assert_held(&conn->lock);
+	list_for_each_entry_safe(flow, next, &conn->expected, expected) {
+		if ((s32)(conn->tx_acked - flow->seq) < 0)
+			break;
+		list_del_init(&flow->expected);
+		if (!flow->refused)
+			kfr_flow_end(conn, flow);
+	}
 }
 
 /**
@@ -709,11 +760,7 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	    !list_empty(&flow->again) ||
 	    kfr_flow_place(conn, hdr->count) < flow->last)
 		return;
-	list_del(&flow->turn);
-	hash_del(&flow->link);
-	conn->nflows--;
-	kfr_uncharge(conn, flow->share);
-	kfree(flow);
+	kfr_flow_end(conn, flow);
 }
 
 /*
@@ -744,7 +791,7 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
  *
  * A NAK of an older epoch is stale: the request was sent again. If the
  * operation's context is closing, it is cancelled instead, since nothing would
- * send it again.
+ * send it again. A forgotten operation is not found, only its flow.
  *
  * Context: softirq; no lock held.
  */
@@ -757,12 +804,16 @@ void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	spin_lock_irqsave(&conn->lock, irq);
 	op = kfr_find_request(conn, hdr);
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch) {
-		flow = kfr_flow_expect(conn, op);
+		flow = kfr_flow_get(conn, op);
 		if (!kfr_op_closing(op))
 			kfr_park(flow, op);
 		else if (!kfr_op_cancel(conn, op))
 			done = op;
+	} else {
+		flow = kfr_flow_from(conn, hdr, hdr->flags & KFR_F_RMA);
 	}
+	if (flow)
+		flow->refused = true;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done)
 		kfr_op_done(done);
@@ -835,6 +886,7 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_flow_gather(conn, flow,
 				kfr_flow_place(conn, hdr->count));
 		flow->epoch = le16_to_cpu(hdr->epoch);
+		flow->refused = true;
 		list_for_each_entry_safe(op, next, &flow->parked, sent)
 			kfr_unpark(conn, op, &again);
 		kfr_flow_send_again(conn, flow, &again);

@@ -158,6 +158,7 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 		kfr_flow_release(conn, op);
 		list_move_tail(&op->sent, &done);
 	}
+	kfr_flows_accepted(conn);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_ops_done(&done);
 	if (room)
@@ -398,7 +399,7 @@ static bool kfr_op_forget(struct kfr_conn *conn, struct kfr_op *op,
 	lockdep_assert_held(&conn->lock);
 	if (op->state != KFR_SENT || (!revoke && !kfr_op_numbered(op)))
 		return false;
-	kfr_flow_expect(conn, op);
+	kfr_flow_forget(conn, op);
 	return true;
 }
 

@@ -154,6 +154,44 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 }
 
 /*
+ * @a closes, and its message is forgotten. The peer takes it, or refuses it; then it
+ * resumes a flow that there is only if it has refused. Each ACK is heard before the
+ * next message of @b ends.
+ */
+static void rt_flow_forgotten(struct rt *rt, struct rt_hostile *h, bool refused)
+{
+	struct kfi_cq_tagged_entry entry;
+	kfi_addr_t a, b;
+
+	RT_EQ(rt, rt_meet(h, &rt->a, 8, &a), 0);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, kfi_close(&rt->a.ep->fid), 0);
+	rt->a.ep = NULL;
+	if (refused)
+		RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_ack(h, 1), 0);
+
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 2, 1, KFR_OK), 0);
+	RT_EQ(rt, rt_ack(h, 2), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_flow_hears(h), refused);
+}
+
+static void rt_flow_accepted_run(struct rt *rt, struct rt_hostile *h)
+{
+	rt_flow_forgotten(rt, h, false);
+}
+
+static void rt_flow_refused_run(struct rt *rt, struct rt_hostile *h)
+{
+	rt_flow_forgotten(rt, h, true);
+}
+
+/*
  * A context closes while two messages are on their way there, and finds the first.
  * The second finds the next context of the number, which refuses it and resumes.
  */
@@ -393,6 +431,25 @@ static int rt_flow_burst(struct rt *rt, struct rt_hostile *h, u16 first)
 	return err;
 }
 
+/* All of them are refused. */
+static int rt_flow_refuse(struct rt_hostile *h, u16 first, u32 seq)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_NAK,
+		.auth = cpu_to_le32(255),
+	};
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < RT_SENDS && !err; i++) {
+		hdr.src = cpu_to_le16(first + i);
+		hdr.seq = cpu_to_le32(seq + i);
+		err = kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+	}
+	return err;
+}
+
 /* A reply to a request with an id, of which this is the header. */
 static int rt_flow_reply(struct rt_hostile *h, const struct kfr_hdr *req,
 			 enum kfr_wire_op op)
@@ -411,9 +468,9 @@ static int rt_flow_reply(struct rt_hostile *h, const struct kfr_hdr *req,
 }
 
 /*
- * @a sends, and closes before it has an answer, so that each number may still
- * refuse. @b's first message, refused at last, is not lost: it is a long one, so
- * no ACK covers it. The next one comes on another connection.
+ * @a sends, and closes before it has an answer; then each number refuses. @b's first
+ * message, refused at last, is not lost: it is a long one, so no ACK covers it. The
+ * next one comes on another connection.
  */
 static void rt_flow_full_run(struct rt *rt, struct rt_hostile *h)
 {
@@ -430,6 +487,7 @@ static void rt_flow_full_run(struct rt *rt, struct rt_hostile *h)
 	for (n = 0; n < RT_CONTEXTS; n += RT_SENDS) {
 		RT_EQ(rt, rt_flow_burst(rt, h, RT_STRANGER + 1 + n), 0);
 		RT_EQ(rt, rt_flow_reopen(&rt->a), 0);
+		RT_EQ(rt, rt_flow_refuse(h, RT_STRANGER + 1 + n, n + 1), 0);
 		RT_EQ(rt, rt_ack(h, n + RT_SENDS), 0);
 	}
 	RT_EQ(rt, rt_flow_reply(h, &hdr, KFR_OP_NAK), 0);
@@ -463,6 +521,16 @@ static void rt_flow_ends_closed(struct rt *rt)
 static void rt_flow_stays(struct rt *rt)
 {
 	rt_listening(rt, rt_flow_stays_run);
+}
+
+static void rt_flow_accepted(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_accepted_run);
+}
+
+static void rt_flow_refused(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_refused_run);
 }
 
 static void rt_flow_replaced(struct rt *rt)
@@ -499,6 +567,8 @@ const struct rt_case rt_flow_cases[] = {
 	{ "flow_ends", rt_flow_ends },
 	{ "flow_ends_closed", rt_flow_ends_closed },
 	{ "flow_stays", rt_flow_stays },
+	{ "flow_accepted", rt_flow_accepted },
+	{ "flow_refused", rt_flow_refused },
 	{ "flow_replaced", rt_flow_replaced },
 	{ "flow_told", rt_flow_told },
 	{ "flow_full", rt_flow_full },
