@@ -410,6 +410,7 @@ struct kfr_conn {
  * @lent: the operation that has brought the memory has not ended
  * @share: of kfr_conn.charged; constant
  * @last: kfr_op.place of its last request that was sent
+ * @gone: that of the last one which found the context gone, as the peer has said
  * @parked: operations that wait for RESUME or WANT, in order
  * @refused: the peer has refused a request, or may do so at any time: only
  *	kfr_flow_gone() ends the flow
@@ -434,6 +435,7 @@ struct kfr_flow {
 	u16 epoch;
 	u32 seq;
 	u64 last;
+	u64 gone;
 	struct list_head expected;
 	struct list_head parked;
 	struct list_head again;

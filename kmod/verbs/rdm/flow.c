@@ -644,6 +644,15 @@ static void kfr_flow_end(struct kfr_conn *conn, struct kfr_flow *flow)
 	kfree(flow);
 }
 
+/* Ends a flow that has nothing under way if the peer's context is gone. */
+static void kfr_flow_settle(struct kfr_conn *conn, struct kfr_flow *flow)
+{
+	lockdep_assert_held(&conn->lock);
+	if (!flow->lent && list_empty(&flow->parked) &&
+	    list_empty(&flow->again) && flow->gone >= flow->last)
+		kfr_flow_end(conn, flow);
+}
+
 /**
  * kfr_flow_forget() - a sent request is forgotten, and may be refused nevertheless
  * @conn: its connection
@@ -694,23 +703,25 @@ void kfr_flows_accepted(struct kfr_conn *conn)
 /**
  * kfr_flow_release() - an operation has ended: it does not need its flow again
  * @conn: its connection
- * @op: the operation
+ * @op: the operation, off all lists of its flow
  *
  * An operation can make one flow only, as it has the memory for one. Its flow
- * stays as long as the operation may be refused again.
+ * stays as long as the operation may be refused again. If the peer's context is gone,
+ * the last operation that ends without being sent ends the flow.
  *
  * Context: any; the caller holds the connection's lock.
  */
 void kfr_flow_release(struct kfr_conn *conn, const struct kfr_op *op)
 {
-	struct kfr_flow *flow;
+	struct kfr_flow *flow = NULL;
 
 	lockdep_assert_held(&conn->lock);
-	if (op->flow)
-		return;
-	flow = kfr_flow_find(conn, &op->hdr);
-	if (!WARN_ON_ONCE(!flow))
+	if (conn->nflows)
+		flow = kfr_flow_find(conn, &op->hdr);
+	if (!op->flow && !WARN_ON_ONCE(!flow))
 		flow->lent = false;
+	if (flow)
+		kfr_flow_settle(conn, flow);
 }
 
 /* The flow that a message of the peer is about: of requests to its source. */
@@ -746,7 +757,7 @@ static u64 kfr_flow_place(const struct kfr_conn *conn, __le32 count)
  *	it gone
  *
  * The flow ends, unless it has requests that a later context of the same numbers
- * may refuse, see above.
+ * may refuse, see above; or as soon as those that are not sent have ended.
  *
  * Context: any; the caller holds the connection's lock.
  */
@@ -756,11 +767,10 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 					      hdr->flags & KFR_F_RMA);
 
 	lockdep_assert_held(&conn->lock);
-	if (!flow || flow->lent || !list_empty(&flow->parked) ||
-	    !list_empty(&flow->again) ||
-	    kfr_flow_place(conn, hdr->count) < flow->last)
+	if (!flow)
 		return;
-	kfr_flow_end(conn, flow);
+	flow->gone = max(flow->gone, kfr_flow_place(conn, hdr->count));
+	kfr_flow_settle(conn, flow);
 }
 
 /*
@@ -805,15 +815,16 @@ void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	op = kfr_find_request(conn, hdr);
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch) {
 		flow = kfr_flow_get(conn, op);
+		flow->refused = true;
 		if (!kfr_op_closing(op))
 			kfr_park(flow, op);
 		else if (!kfr_op_cancel(conn, op))
 			done = op;
 	} else {
 		flow = kfr_flow_from(conn, hdr, hdr->flags & KFR_F_RMA);
+		if (flow)
+			flow->refused = true;
 	}
-	if (flow)
-		flow->refused = true;
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done)
 		kfr_op_done(done);

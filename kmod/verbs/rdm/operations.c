@@ -207,6 +207,7 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 	lockdep_assert_held(&conn->lock);
 	op->state = KFR_BUSY;
 	op->parked = false;
+	list_del_init(&op->sent);
 	kfr_flow_release(conn, op);
 	if (op->has_id) {
 		if (!op->registered) {
@@ -215,11 +216,9 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 		}
 		kfr_id_put(conn, op);
 	}
-	if (!op->registered) {
-		list_del_init(&op->sent);
+	if (!op->registered)
 		return false;
-	}
-	list_move_tail(&op->sent, &conn->ending);
+	list_add_tail(&op->sent, &conn->ending);
 	op->item.kind = KFR_ITEM_INV;
 	list_add_tail(&op->item.link, &conn->urgent);
 	return true;

@@ -63,6 +63,23 @@ static int rt_flow_send(struct rt_side *side, kfi_addr_t addr)
 	return kfi_send(side->ep, side->buf, 8, NULL, addr, NULL);
 }
 
+/* A short message to @b. */
+static int rt_flow_to_b(struct rt *rt, struct rt_hostile *h, u32 n, u16 epoch)
+{
+	struct kfr_hdr hdr = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_EAGER,
+		.src = cpu_to_le16(RT_STRANGER),
+		.auth = cpu_to_le32(255),
+		.seq = cpu_to_le32(n),
+		.epoch = cpu_to_le16(epoch),
+		.count = cpu_to_le32(n),
+	};
+	int err = rt_number(&rt->b, &hdr.dst);
+
+	return err ? err : kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
+}
+
 /* The first message of @a, refused and called back: it comes again. */
 static void rt_flow_begins(struct rt *rt, struct rt_hostile *h,
 			   kfi_addr_t *addr)
@@ -192,6 +209,41 @@ static void rt_flow_refused_run(struct rt *rt, struct rt_hostile *h)
 }
 
 /*
+ * The context is gone, but @a's message, which it had refused, cannot be sent again:
+ * @b's have filled the window. @a closes. The flow has nothing left then.
+ */
+static void rt_flow_unsent_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+	struct kfr_hdr hdr;
+	kfi_addr_t a, b;
+	unsigned int i;
+
+	RT_EQ(rt, rt_meet(h, &rt->a, 8, &a), 0);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_room(h, RT_SENDS - 1), 0);
+	for (i = 1; i < RT_SENDS; i++)
+		RT_EQ(rt, kfi_inject(rt->b.ep, rt->b.buf, 8, b), 0);
+	for (i = 1; i < RT_SENDS; i++)
+		RT_EQ(rt, rt_flow_next(h, &hdr), KFR_OP_EAGER);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, RT_SENDS, 1, KFR_NO_ENDPOINT),
+	      0);
+	/* After what @b receives, this has arrived. */
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
+	      0);
+	RT_EQ(rt, rt_flow_to_b(rt, h, 1, 0), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+
+	RT_EQ(rt, kfi_close(&rt->a.ep->fid), 0);
+	rt->a.ep = NULL;
+	RT_EQ(rt, rt_ack(h, RT_SENDS), 0);
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+}
+
+/*
  * A context closes while two messages are on their way there, and finds the first.
  * The second finds the next context of the number, which refuses it and resumes.
  */
@@ -224,23 +276,6 @@ static void rt_flow_replaced_run(struct rt *rt, struct rt_hostile *h)
 	RT_EQ(rt, rt_ack(h, 8), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
-}
-
-/* A short message to @b. */
-static int rt_flow_to_b(struct rt *rt, struct rt_hostile *h, u32 n, u16 epoch)
-{
-	struct kfr_hdr hdr = {
-		.version = KFR_VERSION,
-		.op = KFR_OP_EAGER,
-		.src = cpu_to_le16(RT_STRANGER),
-		.auth = cpu_to_le32(255),
-		.seq = cpu_to_le32(n),
-		.epoch = cpu_to_le16(epoch),
-		.count = cpu_to_le32(n),
-	};
-	int err = rt_number(&rt->b, &hdr.dst);
-
-	return err ? err : kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
 }
 
 /* Return: the status of the next message, which is @op; a negative errno. */
@@ -533,6 +568,11 @@ static void rt_flow_refused(struct rt *rt)
 	rt_listening(rt, rt_flow_refused_run);
 }
 
+static void rt_flow_unsent(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_unsent_run);
+}
+
 static void rt_flow_replaced(struct rt *rt)
 {
 	rt_listening(rt, rt_flow_replaced_run);
@@ -567,6 +607,7 @@ const struct rt_case rt_flow_cases[] = {
 	{ "flow_ends", rt_flow_ends },
 	{ "flow_ends_closed", rt_flow_ends_closed },
 	{ "flow_stays", rt_flow_stays },
+	{ "flow_unsent", rt_flow_unsent },
 	{ "flow_accepted", rt_flow_accepted },
 	{ "flow_refused", rt_flow_refused },
 	{ "flow_replaced", rt_flow_replaced },
