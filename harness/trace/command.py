@@ -3,8 +3,8 @@
 
 By default CMD runs in a disposable guest; with --here on this machine, which needs
 root and bcc (Debian: python3-bpfcc). The exit status is CMD's; 124 if it outlived
---duration, 130 if Ctrl-C came before its end. If CMD succeeds and functions are marked, it is the
-verdict's: 3 for a fault, 4 if there are gaps.
+--duration, 130 if Ctrl-C came before its end. If CMD succeeds, it is the verdict's: 3 for a
+fault, 4 if the recording has gaps, or if functions are marked and no wait could be judged.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Scope:
 
 def add_scope_options(parser: argparse.ArgumentParser, directories: bool = False) -> None:
     """Add the options of a scope; ``directories``: a module may be that of a directory."""
-    words = "wait queues that this module sleeps on or wakes; may be given several times"
+    words = "wait queues that this module sleeps on or wakes; may be repeated"
     words += "; that of DIR, which has a Kbuild, is built and loaded" if directories else ""
     metavar = "M|DIR" if directories else "M"
     parser.add_argument(
@@ -77,14 +77,14 @@ def add_scope_options(parser: argparse.ArgumentParser, directories: bool = False
         metavar=metavar,
         help=words,
     )
-    parser.add_argument(
-        "--queue", default="", metavar="SYMBOL|ADDRESS", help="just this queue; default: all"
-    )
+    words = "just this queue, without --module; default: all"
+    parser.add_argument("--queue", default="", metavar="SYMBOL|ADDRESS", help=words)
     words = "only this process and its children; default: every process"
     parser.add_argument("--pid", type=whole(1), default=0, metavar="P", help=words)
-    words = "note each call of function F, which publishes the things that sleepers wait for"
+    words = "note each call of function F, which publishes the things that sleepers wait for; "
+    words += "may be repeated"
     parser.add_argument("--event", type=_name, action="append", default=[], metavar="F", help=words)
-    words = "the same for a function that takes them"
+    words = "the same for a function that takes them; may be repeated"
     parser.add_argument("--take", type=_name, action="append", default=[], metavar="F", help=words)
     words = "leave out the kernel stacks of sleeper and waker"
     parser.add_argument("--no-stacks", action="store_true", help=words)
