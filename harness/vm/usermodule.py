@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kfabric import names
 from kfabric.errors import GuestError, GuestSplat, ModuleLoadError
@@ -66,6 +67,7 @@ def add_options(parser: argparse.ArgumentParser, module: bool = True) -> None:
     if module:
         parser.add_argument(
             "--module",
+            action=_Once,
             type=Path,
             metavar="DIR",
             help="build the kernel module in DIR and load it (docs/own-module.md)",
@@ -89,6 +91,21 @@ def add_options(parser: argparse.ArgumentParser, module: bool = True) -> None:
         action="store_true",
         help="build them, but do not load them: the tests or CMD do",
     )
+
+
+class _Once(argparse.Action):
+    """Stores a value; a second one would replace it unnoticed."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if (first := getattr(namespace, self.dest)) is not None:
+            parser.error(f"{option_string} takes one directory, not {first} and {values}")
+        setattr(namespace, self.dest, values)
 
 
 def of(args: argparse.Namespace, paths: Iterable[Path] = ()) -> UserModule | None:

@@ -79,6 +79,7 @@ RUN: list[Case] = [
     *GUEST,
     *TIMEOUTS,
     ([], USAGE, "required: CMD"),
+    (["--module", "a", "--module", "b"], USAGE, "--module takes one directory, not a and b"),
 ]
 TRACE: list[Case] = [
     *GUEST,
@@ -127,6 +128,7 @@ TEST: list[Case] = [
     (["nonexistent.py::test_one"], USAGE, "no such test: nonexistent.py::test_one"),
     (["{dir}/test_there.py::test_tow"], USAGE, "did you mean test_two?"),
     (["{dir}/test_thare.py"], USAGE, "did you mean test_there?"),
+    (["--module", "a", "--module", "b"], USAGE, "--module takes one directory, not a and b"),
     (["--modulee", "{dir}"], USAGE, "unknown option --modulee; did you mean --module?"),
     (["--verify-wakups"], USAGE, "did you mean --verify-wakeups?"),
     (["{dir}/test_there.py::TestThree::test_four"], USAGE, "no such test: "),
