@@ -212,6 +212,11 @@ def probe(name: str, parameters: Sequence[str] = ()) -> list[str]:
     return ignored
 
 
+def have_ours() -> bool:
+    """Whether our modules are loaded, or were built for this guest."""
+    return names.MODULES in os.environ or state(OURS[0]) is not None
+
+
 class Modules:
     """Our four modules in one build variant: the .ko files of `directory`."""
 

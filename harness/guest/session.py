@@ -96,12 +96,14 @@ class WakeupsFixture:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Load and attach before other fixtures count the users of the modules."""
-        if FIXTURE in getattr(item, "fixturenames", ()):
+        if FIXTURE in getattr(item, "fixturenames", ()) and modules.have_ours():
             self._session.recorder()
 
     @pytest.fixture
     def wakeups(self, request: pytest.FixtureRequest) -> Iterable[Callable[..., Block]]:
         """Record a block's wake-ups: ``with wakeups() as rec:``, then ``rec.no_lost()``.
+
+        A block on the queues of other modules needs none of ours: a kernel may not have them.
 
         Keywords: ``names`` (object → its name in failures), ``contexts`` (object →
         contexts in which threads may publish on it), ``late_ms`` (milliseconds).
@@ -113,7 +115,7 @@ class WakeupsFixture:
         from kfabric.verdict.kinds import Rules
 
         blocks: list[Block] = []
-        item, recorder = request.node, self._session.recorder()
+        item = request.node
 
         def report(title: str, text: str) -> None:
             item.user_properties.append((title, text))
@@ -135,8 +137,8 @@ class WakeupsFixture:
                 contexts={thing.trace_id: frozenset(some) for thing, some in given},
                 late_ns=int(late_ms * 1e6),
             )
-            # The test itself may have reloaded the modules.
-            self._session.attach()
+            # Attaches again: the test itself may have reloaded the modules.
+            recorder = self._session.recorder()
             blocks.append(Block(recorder, rules, item.nodeid, report))
             return blocks[-1]
 
