@@ -91,8 +91,10 @@ class CutTracer(Tracer):
         """Look for modules that were loaded, also again, and for their functions."""
         nodes = {name: _node(name) for name in self.scope.modules}
         if nodes != self._nodes:
-            # The names of the queues of a module that has just gone are still known.
-            self.names()
+            if any(node and nodes[name] != node for name, node in self._nodes.items()):
+                # The names of the queues of a module that has just gone are still known. Those of
+                # one that has just come are not known yet, and must not be kept.
+                self.names()
             if any(node and node != self._nodes.get(name) for name, node in nodes.items()):
                 self.t_marked = 0
             self._nodes = nodes

@@ -25,7 +25,7 @@ LANGUAGES = frozenset({"c", "js", "python", "sql", "text", "toml"})
 
 #: The first words of shell commands. A word that is none of them is a mistake, or belongs here.
 PROGRAMS = frozenset(
-    "cat cd echo eval grep insmod make modprobe nice python3 sysctl build/venv/bin/kfabric "
+    "cat cd echo eval grep insmod make modprobe nice python3 sed sysctl build/venv/bin/kfabric "
     "~/kfabric/bin/kfabric ~/kfabric/bin/pip".split()
 )
 
