@@ -133,7 +133,7 @@ def test_bug_became_a_test(wakeups):
     assert "no wake call followed the publication" in str(lost.value)
 '''
 # The name is hidden from what decides whether our modules are built.
-BLOCK = '''
+BLOCK = """
 from pathlib import Path
 
 import pytest
@@ -153,7 +153,7 @@ def test_first_block_of_a_file(request, module):
     with pytest.raises(AssertionError, match="LOST: .* belt-consumer/.* on belt_wq .belt."):
         rec.no_lost()
     assert not Path("/sys/module/kfabric").exists()
-'''
+"""
 WATCH = 'module = "belt"\nevent = "belt_publish"\ntake = "belt_take"\n'
 
 
