@@ -62,6 +62,7 @@ CASES = {
     "no_limit": "W4, B24: negative is no limit, the largest is not negative",
     "wakes_from_everywhere": "W10, W2, B12: every call, woken from each context",
     "stop_ends_all": "W6: EINTR from every call",
+    "serve_loop": "W1, P1: the loop of getting-started.md: a wait set sleeps, a poll set names",
     "cond_complete_first": "W8, B11: complete first, then wait: nothing is missed",
     "cond_has_the_mutex": "W8, W6: released while it waits, held on every return",
     "cond_publish_under_mutex": "W8: publishing never takes the mutex",

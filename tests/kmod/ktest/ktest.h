@@ -131,6 +131,7 @@ struct kt_case {
 extern const struct kt_case kt_registry_cases[];
 extern const struct kt_case kt_handler_cases[];
 extern const struct kt_case kt_wait_cases[];
+extern const struct kt_case kt_serve_cases[];
 extern const struct kt_case kt_timeout_cases[];
 extern const struct kt_case kt_cond_cases[];
 extern const struct kt_case kt_exclusive_cases[];

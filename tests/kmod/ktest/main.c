@@ -62,6 +62,7 @@ static int __init kt_init(void)
 	kt_create(kt_registry_cases);
 	kt_create(kt_handler_cases);
 	kt_create(kt_wait_cases);
+	kt_create(kt_serve_cases);
 	kt_create(kt_timeout_cases);
 	kt_create(kt_cond_cases);
 	kt_create(kt_exclusive_cases);
