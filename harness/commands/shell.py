@@ -29,7 +29,7 @@ _OTHERWISE = f"use kfabric run --variant test -- sh -c '{' '.join(READY)} && CMD
 def main(argv: Sequence[str]) -> int:
     """Run a login shell on a terminal; its exit status."""
     parser = Parser(prog="kfabric shell", description=__doc__)
-    add_guest_options(parser)
+    add_guest_options(parser, variant="test; with --module or --modprobe none")
     args = parser.parse_args(argv)
     if not sys.stdin.isatty():
         raise UsageError("standard input is not a terminal", _OTHERWISE)

@@ -24,13 +24,20 @@ _KDIR_HELP = "boot the kernel that you built in DIR; default: that of --kernel"
 VMCORE_HELP = "save the guest's memory on a panic; see kfabric post-mortem"
 
 
-def add_guest_options(parser: argparse.ArgumentParser, module: bool = True) -> None:
-    """Add them; ``module``: with ``--module DIR``, otherwise the caller sets ``args.module``."""
+def add_guest_options(
+    parser: argparse.ArgumentParser, module: bool = True, variant: str = "none"
+) -> None:
+    """Add them.
+
+    Args:
+        module: with ``--module DIR``; otherwise the caller sets ``args.module``.
+        variant: the default of ``--variant``, if no module to load needs kfabric's.
+    """
     add_kernel_option(parser)
     add_image_options(parser)
     usermodule.add_options(parser, module)
     text = "build the modules of kfabric and of its tests; $KFABRIC_MODULES names their directory"
-    add_variant_option(parser, text)
+    add_variant_option(parser, f"{text}; default: {variant}, or test if a module needs them")
     parser.add_argument(
         "--memory", type=whole(LEAST_MIB), default=1024, metavar="MIB", help="guest memory"
     )
