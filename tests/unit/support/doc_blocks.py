@@ -25,8 +25,8 @@ LANGUAGES = frozenset({"c", "js", "python", "sql", "text", "toml"})
 
 #: The first words of shell commands. A word that is none of them is a mistake, or belongs here.
 PROGRAMS = frozenset(
-    "cat cd echo eval grep insmod make modprobe nice python3 sed sysctl build/venv/bin/kfabric "
-    "~/kfabric/bin/kfabric ~/kfabric/bin/pip".split()
+    "cat cd cp depmod echo eval gcc grep groupadd insmod make modprobe nice python3 rdma sysctl "
+    "udevadm build/venv/bin/kfabric ~/kfabric/bin/kfabric ~/kfabric/bin/pip".split()
 )
 
 #: Blocks of code that run as a part of something else: a document, a text in the block, and the
@@ -34,6 +34,7 @@ PROGRAMS = frozenset(
 ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/getting-started.md", "my_ulp_open(void)"): "my_ulp/my_ulp.c",
     ("docs/getting-started.md", "kfi_eq_read(my_ulp_eq"): "my_ulp/my_ulp.c",
+    ("docs/getting-started.md", "struct member {"): "tests/kmod/ktest/serve.c",
     ("docs/own-module.md", "def test_it_is_loaded"): "tests/vm/test_user_module.py",
     ("docs/own-module.md", "def test_every_message"): "examples/pingpong_ulp/tests/test_it.py",
     ("docs/tools.md", "def test_two_guests_answer"): "tests/wire/test_two_nodes.py",

@@ -55,21 +55,27 @@ OWN_MOD = f'(cd ~ && "$OLDPWD/{KFABRIC}" new my_mod)'
 _FILES = "tests/unit/test_compat.py tests/unit/test_vm_wire.py"
 SHARD = f"{KFABRIC} test --shard {{0}}/2 --output shard-{{0}} {_FILES}"
 VENV = "python3 -m venv ~/kfabric"
+GCC = "gcc -Wall -Wextra -Werror -I kmod/include/uapi -o build/wait_set examples/wait_set.c"
 KMOD = "make -C ../../kmod KVER=$(uname -r)"
 # As kfabric shell: the modules are loaded.
 PROMPT = KFABRIC + " run {}--variant test -- bash -ec 'python3 -m kfabric.guest.ready; eval \"$0\"'"
-# A machine with the modules installed, and an RDMA device with the address of the examples.
-MACHINE = f"""{KFABRIC} run --variant test -- bash -ec '
+# A machine after modules_install, with a net device; udevd runs.
+BARE = f"""{KFABRIC} run --variant test -- bash -ec '
     mkdir -p /lib/modules/$(uname -r)/extra
     cp $KFABRIC_MODULES/*.ko /lib/modules/$(uname -r)/extra
-    depmod
-    modprobe rdma_rxe
-    ip link add roce type dummy
-    ip address add 10.0.0.1/24 dev roce
-    ip link set roce up
-    rdma link add rxe0 type rxe netdev roce
-    cd $KFABRIC_MODULES
+    /lib/systemd/systemd-udevd --daemon
+    ip link add eth0 type dummy
+    ip address add 10.0.0.1/24 dev eth0
+    ip link set eth0 up
     eval "$0"'"""
+# The same with an RDMA device that has the address of the examples, and with their modules.
+MACHINE = BARE.replace(
+    "eval",
+    """depmod
+    rdma link add rxe0 type rxe netdev eth0
+    cd $KFABRIC_MODULES
+    eval""",
+)
 
 _KF = re.escape(KFABRIC)
 
@@ -85,7 +91,11 @@ RUNS: Mapping[str, Run] = {
     r'eval "\$\(.*register-python-argcomplete kfabric\)"': Run(UNIT),
     rf"{_KF} report --all build/demo": Run(UNIT, text="VERIFIED: "),
     rf"{_KF} merge .*": Run(UNIT, text=" passed", first=(SHARD.format(1), SHARD.format(2))),
+    re.escape(GCC): Run(UNIT),
     # Seconds in a guest.
+    rf"{_KF} run --variant test -- sh -c '.* build/wait_set .*'": Run(
+        VM, text="received: hello", first=(GCC,)
+    ),
     rf"{_KF} run -- uname -r": Run(VM, text="-amd64"),
     rf"echo hello \| {_KF} run -- cat": Run(VM, text="hello"),
     rf"{_KF} run --module ~/my_mod -- ls /dev/my_mod": Run(
@@ -140,13 +150,23 @@ RUNS: Mapping[str, Run] = {
     ),
     r"cat \S*/kfi_mock/state": Run(DOCUMENTS, inside=PROMPT.format("")),
     rf"{_KF} fuzz --replay .*": Run(DOCUMENTS, text="did not fail"),
+    r"make -C kmod KVER=\$\(uname -r\) modules_install": Run(DOCUMENTS, stock=True),
     r"make .*KVER=\$\(uname -r\) modules_install": Run(DOCUMENTS, first=(KMOD,), stock=True),
     r"make .*KVER=\$\(uname -r\).*": Run(DOCUMENTS, stock=True),
+    r"(?s:depmod|modprobe -a .*|rdma link add .*|groupadd .*|cp examples/udev/.*|udevadm .*)": Run(
+        DOCUMENTS, inside=BARE
+    ),
+    r"python3 examples/pingpong\.py .*": Run(
+        DOCUMENTS, text=" round trips, ", inside=PROMPT.format("")
+    ),
     r"modprobe kfi_verbs|insmod \w+_ulp\.ko addr=10\.0\.0\.1|cat \S*_ulp/parameters/result": Run(
         DOCUMENTS, text="state=", inside=MACHINE
     ),
     re.escape(VENV): Run(DOCUMENTS),
     r"~/kfabric/bin/pip install build/wheels/\*\.whl": Run(DOCUMENTS, first=("make wheels",)),
+    r"~/kfabric/bin/pip install build/wheels/kfabric_py-\*\.whl": Run(
+        DOCUMENTS, first=("make wheels", VENV)
+    ),
     r"~/kfabric/bin/pip install --find-links .*": Run(DOCUMENTS, first=("make wheels", VENV)),
     r"~/kfabric/bin/kfabric (setup|new my_mod)": Run(DOCUMENTS),
     r"~/kfabric/bin/kfabric test --module my_mod": Run(DOCUMENTS, text="2 passed"),
