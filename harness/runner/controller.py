@@ -24,7 +24,7 @@ from kfabric.runner import far, junit
 from kfabric.runner.outcome import GREEN, WHOLE, Trouble
 from kfabric.runner.pool import Boot, Ending, Life, Pool, Slot
 from kfabric.runner.standstill import Standstill
-from kfabric.vm import prepare, usermodule, versions, vmcore
+from kfabric.vm import asked, prepare, usermodule, versions, vmcore
 from kfabric.vm.spec import VmSpec
 
 # xdist gives its gateways 10 s to end; by then the guest has ended as well.
@@ -119,7 +119,8 @@ class Controller:
 
     def _guests(self) -> str:
         version = versions.load(prepare.SOURCE).find()
-        return f"{counted(len(self._pool.slots), 'guest')} of {VmSpec().on(version).memory_mib} MiB"
+        each = asked.of_environment(VmSpec()).on(version).memory_mib
+        return f"{counted(len(self._pool.slots), 'guest')} of {each} MiB"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Generator[None]:

@@ -20,14 +20,14 @@ from kfabric import errors
 from kfabric.errors import KfabricError, SetupError
 from kfabric.runner.pool import Guest
 from kfabric.terminal.streams import copy_socket
-from kfabric.vm import layer, prepare, usermodule, versions
+from kfabric.vm import asked, layer, prepare, usermodule, versions
 from kfabric.vm.usermodule import UserModule
 
 DRAIN_SECONDS = 5.0
 SAME = ("harness", "kfabric_py", "kmod", "tests", "examples", "vm")
 """Directories of the checkout that must be the same on both machines."""
-ENVIRONMENT = (versions.ENVIRONMENT, layer.PACKAGES, layer.MODULES)
-"""Chooses the image; as on the other machine."""
+ENVIRONMENT = (versions.ENVIRONMENT, layer.PACKAGES, layer.MODULES, asked.ENVIRONMENT)
+"""Chooses the image and the guest; as on the other machine."""
 _SHOWN = 3
 
 Boot = Callable[[str, Path, UserModule | None], Guest]

@@ -12,7 +12,13 @@ from kfabric.errors import UsageError, near
 from kfabric.runner import kcidb, shards
 from kfabric.terminal.arguments import Parser, whole
 from kfabric.vm import prepare, userbuild, usermodule, usertests
-from kfabric.vm.options import VMCORE_HELP, add_image_options, add_kernel_option
+from kfabric.vm.options import (
+    VMCORE_HELP,
+    add_image_options,
+    add_kernel_option,
+    add_machine_options,
+)
+from kfabric.vm.spec import VmSpec
 
 TESTS = prepare.SOURCE / "tests"
 # Guests wait more than they compute, but each needs more than a gigabyte: see fit().
@@ -81,6 +87,7 @@ def _parser() -> Parser:
         help="only the unit tests, and in guests those marked core",
     )
     add_image_options(parser)
+    add_machine_options(parser, VmSpec().memory_mib)
     parser.add_argument(
         "--output",
         type=Path,

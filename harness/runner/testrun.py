@@ -25,6 +25,7 @@ from kfabric.terminal import tables
 from kfabric.terminal.arguments import results_directory
 from kfabric.trace import spelling
 from kfabric.vm import (
+    asked,
     bytecode,
     kbuild,
     layer,
@@ -125,6 +126,7 @@ def main(argv: Sequence[str]) -> int:
         options += _of_module(tested, output)
     # For all guests of the run, those that tests boot as well.
     os.environ.update(layer.environment(extras(args) | layer.of_environment()))
+    os.environ.update(asked.environment(args.memory, args.cpus, args.append))
     kernels = versions.load(prepare.SOURCE).matrix() if args.matrix else args.kernel
     if args.matrix and not paths:
         paths = [str(GUEST)]
@@ -283,7 +285,8 @@ def fit(part: Part, version: Version) -> Part:
 
     On a host that swaps or kills processes, tests would fail without a fault of their own.
     """
-    each, available = VmSpec().on(version).memory_mib, memory.available_mib()
+    each = asked.of_environment(VmSpec()).on(version).memory_mib
+    available = memory.available_mib()
     number = part.guests if available is None else memory.fitting(available, each)
     if number >= part.guests:
         return part

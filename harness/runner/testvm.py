@@ -5,7 +5,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from kfabric.vm import prepare, usermodule
+from kfabric.vm import asked, prepare, usermodule
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 from kfabric.vm.usermodule import UserModule
@@ -38,7 +38,7 @@ def boot(
         KfabricError: a build fails, or the guest does not boot.
     """
     with _lock:
-        spec = VmSpec(variant=None if tested else Variant.TEST)
+        spec = asked.of_environment(VmSpec(variant=None if tested else Variant.TEST))
         if not _made:
             _made.append(prepare.image_and_accel(spec))
         image, accelerator = _made[0]

@@ -38,15 +38,24 @@ def add_guest_options(
     usermodule.add_options(parser, module)
     text = "build the modules of kfabric and of its tests; $KFABRIC_MODULES names their directory"
     add_variant_option(parser, f"{text}; default: {variant}, or test if a module needs them")
+    add_machine_options(parser, 1024)
+    parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
+
+
+def add_machine_options(parser: argparse.ArgumentParser, memory_mib: int) -> None:
+    """Add what a guest is made of; ``memory_mib`` is the default of its memory."""
     parser.add_argument(
-        "--memory", type=whole(LEAST_MIB), default=1024, metavar="MIB", help="guest memory"
+        "--memory", type=whole(LEAST_MIB), default=memory_mib, metavar="MIB", help="guest memory"
     )
     parser.add_argument(
         "--cpus", type=whole(1, MOST_CPUS), default=2, metavar="N", help="virtual CPUs"
     )
-    parser.add_argument("--vmcore", action="store_true", help=VMCORE_HELP)
     parser.add_argument(
-        "--append", action="append", default=[], metavar="WORD", help="kernel parameter"
+        "--append",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="kernel parameter; may be repeated",
     )
 
 

@@ -106,6 +106,7 @@ def _boot_nothing(monkeypatch) -> None:
     monkeypatch.setattr(testrun, "_prepare", _image)
     monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: 1 << 20)
+    monkeypatch.setenv(testrun.asked.ENVIRONMENT, "{}")  # is restored after the test
 
 
 def _image(name: str, *_: object) -> SimpleNamespace:
@@ -149,6 +150,16 @@ def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"kfabric: {counted(guests, 'guest')} at a time, not 8: each needs ")
     assert line.endswith("the host has 4500 MiB available")
+
+
+def test_memory_that_was_asked_for_limits_the_guests(monkeypatch, capsys) -> None:
+    _boot_nothing(monkeypatch)
+    monkeypatch.setattr(testrun.memory, "available_mib", lambda: 4500)
+    seen = _runs(monkeypatch)
+    assert testrun.main(["--vms", "8", "--memory", "2000", "--kernel", "6.1", str(GUEST)]) == 0
+    ((argv, _),) = seen
+    assert argv[argv.index("--kfabric-vms") + 1] == "2"
+    assert "each needs 2000 MiB" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("available", "wanted"), [(4500, 3), (None, 8), (100, 1), (100, 0)])

@@ -177,15 +177,28 @@ def test_guest_has_no_kfabric():
     assert not Path("/sys/module/kfabric").exists()
 """
 
+# For a guest with three CPUs, 1500 MiB, and a kernel parameter.
+ASKED_TESTS = """
+import os
+from pathlib import Path
+
+
+def test_guest_is_as_asked_for():
+    assert os.cpu_count() == 3
+    assert "ifb.asked=yes" in Path("/proc/cmdline").read_text().split()
+    total = Path("/proc/meminfo").read_text().split()[1]
+    assert 1350 * 1024 < int(total) < 1500 * 1024
+"""
+
 
 @pytest.fixture
 def probe(tmp_path: Path) -> Callable[..., Run]:
     """Test modules of the image."""
     directory = tmp_path / "theirs"
     directory.mkdir()
-    (directory / "test_ifb.py").write_text(IMAGE_TESTS)
 
-    def probe_it(*words: str) -> Run:
+    def probe_it(*words: str, tests: str = IMAGE_TESTS) -> Run:
+        (directory / "test_ifb.py").write_text(tests)
         report = tmp_path / "junit.xml"
         argv = ["test", "--vms=1", f"--junitxml={report}", f"--kfabric-dir={tmp_path}/guests"]
         done = kfabric(*argv, *words, "--", "test_ifb.py", seconds=RUN_SECONDS, cwd=directory)
@@ -200,6 +213,14 @@ def test_module_of_the_image_is_loaded_and_unloaded(probe) -> None:
     done = probe("--modprobe=ifb", "--module-param=numifbs=3")
     assert done.status == ExitStatus.OK
     assert list(done.cases.values()) == ["", ""]
+
+
+def test_guest_has_the_memory_the_cpus_and_the_parameters_asked_for(probe) -> None:
+    words = ["--memory=1500", "--cpus=3", "--append=ifb.asked=yes"]
+    done = probe("--modprobe=ifb", *words, tests=ASKED_TESTS)
+    assert done.status == ExitStatus.OK, done.output
+    assert list(done.cases.values()) == [""]
+    assert "1 guest of 1500 MiB" in done.output
 
 
 @pytest.mark.parametrize(
