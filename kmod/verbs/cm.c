@@ -367,7 +367,12 @@ static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
 		kfv_cm_route_resolved(conn);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		kfv_cm_response(conn, &event->param.conn);
+		/* A failure, or kfi_shutdown(), may have come before. */
+		if (conn->state == KFV_CONNECTING)
+			kfv_cm_response(conn, &event->param.conn);
+		else
+			rdma_reject(conn->id, NULL, 0,
+				    IB_CM_REJ_CONSUMER_DEFINED);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		kfv_cm_established(conn, &event->param.conn);

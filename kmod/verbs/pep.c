@@ -268,11 +268,14 @@ static void kfv_req_give_up(struct kfv_req *req)
  * The peer gives up before the answer: the answer then fails by itself. The request may
  * be answered, and even be freed, by another thread meanwhile. So it is looked up: the
  * context is its handle, and with @id it is not taken for a later one at that address.
+ * ADDR_CHANGE is of this side's network device, and says nothing about the peer.
  */
 static int kfv_req_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct kfv_req *req;
 
+	if (event->event == RDMA_CM_EVENT_ADDR_CHANGE)
+		return 0;
 	mutex_lock(&kfv_dev_lock);
 	req = kfv_req_find(id->context);
 	if (req && req->id == id)
