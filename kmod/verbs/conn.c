@@ -312,7 +312,28 @@ int kfv_conn_enable(struct kfv_conn *conn)
 	return err;
 }
 
-/* One step. RDMA CM supplies the path and the peer's queue pair number. */
+/**
+ * kfv_path_ok() - can the path of a peer's request be used?
+ * @id: RDMA CM's object for the request
+ *
+ * Its MTU is what the peer has written there. RDMA CM does not check it, and rxe takes 0
+ * for -1: then a read of no bytes crashes its responder (read_reply() in
+ * drivers/infiniband/sw/rxe/rxe_resp.c).
+ *
+ * Context: any; in the handler of the request.
+ * Return: whether it can.
+ */
+bool kfv_path_ok(const struct rdma_cm_id *id)
+{
+	const struct sa_path_rec *path = id->route.path_rec;
+
+	return !path || (path->mtu >= IB_MTU_256 && path->mtu <= IB_MTU_4096);
+}
+
+/*
+ * One step. RDMA CM supplies the path and the peer's queue pair number; on the side that
+ * has accepted also how patient a peer wants this side to be, which may be for ever.
+ */
 static int kfv_conn_modify(struct kfv_conn *conn, enum ib_qp_state state)
 {
 	struct ib_qp_attr attr = { .qp_state = state };
@@ -327,6 +348,10 @@ static int kfv_conn_modify(struct kfv_conn *conn, enum ib_qp_state state)
 		attr.min_rnr_timer = KFV_MIN_RNR_TIMER;
 	} else if (state == IB_QPS_RTS) {
 		attr.max_rd_atomic = conn->param.initiator_depth;
+		attr.retry_cnt = conn->param.retry_count;
+		/* 0 is no limit. */
+		if (!attr.timeout || attr.timeout > KFV_ACK_TIMEOUT_MAX)
+			attr.timeout = KFV_ACK_TIMEOUT_MAX;
 	}
 	return ib_modify_qp(conn->qp, &attr, mask);
 }

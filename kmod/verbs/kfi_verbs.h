@@ -106,6 +106,7 @@
 #define KFV_IOV_LIMIT		16	/* pieces of one buffer */
 #define KFV_INJECT_SIZE		256	/* bytes copied per operation */
 #define KFV_RD_ATOMIC		16	/* RDMA reads in flight */
+#define KFV_ACK_TIMEOUT_MAX	20	/* 4.3 s for each retry, in steps of CM */
 #define KFV_MR_PAGES		512	/* pages of one memory region */
 #define KFV_MR_IOV_LIMIT	256	/* pieces of one memory region */
 #define KFV_BACKLOG		128
@@ -650,6 +651,7 @@ void kfv_conn_init(struct kfv_conn *conn, struct kfv_pd *pd, size_t tx_size,
 void kfv_conn_put(struct kfv_conn *conn);
 void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id);
 int kfv_conn_enable(struct kfv_conn *conn);
+bool kfv_path_ok(const struct rdma_cm_id *id);
 int kfv_conn_rts(struct kfv_conn *conn);
 void kfv_conn_error(struct kfv_conn *conn);
 void kfv_conn_disable(struct kfv_conn *conn);

@@ -466,6 +466,8 @@ static int kfv_pep_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return 0;
+	if (!kfv_path_ok(id))
+		return -EINVAL;
 	return kfv_req_add(id->context, id, &event->param.conn);
 }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from guest_support import LIMIT, Call, Mock
 from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer, parameter
-from rdm_wire_cm import Refused
+from rdm_wire_cm import NO_MTUS, Path, Refused
 from rdm_wire_format import (
     EAGER,
     IDS,
@@ -122,6 +122,15 @@ def test_wrong_hello_is_refused(rdm: RdmNet, node: Node, hello: bytes) -> None:
     assert answer.refusal == Refusal.VERSION
     # A right one is accepted afterwards.
     node.connect(rdm.link.address)
+
+
+@pytest.mark.parametrize("mtu", NO_MTUS)
+def test_path_that_no_packet_can_take_is_rejected(rdm: RdmNet, node: Node, mtu: int) -> None:
+    """X3: RDMA CM passes on what the peer has written, and rxe crashes on an MTU of 0."""
+    rdm.peer()
+    with pytest.raises(Refused):
+        node.connect(rdm.link.address, path=Path(node.address, rdm.link.address, mtu))
+    node.connect(rdm.link.address, path=Path(node.address, rdm.link.address))
 
 
 def test_peer_without_rdma_reads_is_rejected(rdm: RdmNet, node: Node) -> None:

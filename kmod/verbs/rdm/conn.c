@@ -916,6 +916,8 @@ int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 	/* Where GIDs are addresses, this one is another machine's. */
 	if (!proven && rdma_protocol_roce(id->device, id->port_num))
 		return -EPERM;
+	if (!kfv_path_ok(id))
+		return -EPROTO;
 	if (!kfr_hello_ok(peer)) {
 		kfr_conn_refuse(id, KFR_REFUSE_VERSION);
 		return -EPROTO;

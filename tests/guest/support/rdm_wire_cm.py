@@ -32,6 +32,11 @@ _PARAM = struct.Struct("=II256sBBBBBBBB")
 _EVENT = struct.Struct("=QIIi")
 _EVENT_SIZE = 336
 _QP_ATTR_SIZE = 144
+_OPTION_IB, _OPTION_IB_PATH = 1, 1
+#: Primary, in both directions, and for RDMA CM's own messages as well.
+_PATH_FLAGS = 0x2B
+#: Of a path record: one reversible path; the selector "exactly"; 10 Gbit/s; routers on the way.
+_REVERSIBLE, _EXACTLY, _RATE, _HOPS = 0x81, 0x80, 3, 64
 
 
 class Command(enum.IntEnum):
@@ -47,6 +52,7 @@ class Command(enum.IntEnum):
     DISCONNECT = 10
     INIT_QP_ATTR = 11
     GET_EVENT = 12
+    SET_OPTION = 14
     BIND = 20
     RESOLVE_ADDR = 21
 
@@ -107,6 +113,36 @@ class QpAttr:
         """Read it from struct ib_uverbs_qp_attr."""
         path_mtu, rq_psn, sq_psn, dest_qp_num = struct.unpack_from("=12xI8xIII", raw)
         return cls(path_mtu, rq_psn, sq_psn, dest_qp_num, raw[40:56], raw[60], raw[134], raw[135])
+
+
+#: Codes of path MTUs that there are not, below and above the others.
+NO_MTUS = (0, 6, 63)
+
+
+@dataclass(frozen=True)
+class Path:
+    """A route between two IPv4 addresses over RoCE, as a connect request has it.
+
+    Attributes:
+        mtu: its code: 1 is 256 bytes, 5 is 4096.
+        life: packets live 4.096 µs × 2^life, which decides about the peer's ack timeout.
+    """
+
+    source: str
+    remote: str
+    mtu: int = 3
+    life: int = 16
+
+    def pack(self) -> bytes:
+        """struct ib_path_rec_data: flags, and a path record of the subnet administration."""
+        gids = b"".join(
+            bytes(10) + b"\xff\xff" + socket.inet_aton(ip) for ip in (self.remote, self.source)
+        )
+        # No lids, flow or class; the key of the default partition.
+        middle = bytes(4) + bytes([0, 0, 0, _HOPS, 0, _REVERSIBLE, 0xFF, 0xFF, 0, 0])
+        exact = bytes(_EXACTLY | code for code in (self.mtu, _RATE, self.life))
+        record = bytes(8) + gids + middle + exact
+        return struct.pack("=I4x64s", _PATH_FLAGS, record)
 
 
 class Broken(ConnectionError):
@@ -178,10 +214,18 @@ class Channel:
         """Begin to resolve the route."""
         self._do(Command.RESOLVE_ROUTE, struct.pack("=II", id, RESOLVE_MS))
 
-    def connect(self, id: int, qpn: int, private: bytes, reads: int) -> None:
+    def set_path(self, id: int, path: Path) -> None:
+        """Give the route instead of having it resolved; ROUTE_RESOLVED comes all the same."""
+        record = path.pack()
+        memory = ctypes.create_string_buffer(record, len(record))
+        where = ctypes.addressof(memory)
+        option = struct.pack("=QIIII", where, id, _OPTION_IB, _OPTION_IB_PATH, len(record))
+        self._do(Command.SET_OPTION, option)
+
+    def connect(self, id: int, qpn: int, private: bytes, reads: int, retries: int = 6) -> None:
         """Send a connect request."""
         tail = struct.pack("=II8x", id, 0)
-        self._do(Command.CONNECT, self._param(qpn, private, reads) + tail)
+        self._do(Command.CONNECT, self._param(qpn, private, reads, retries) + tail)
 
     def establish(self, id: int) -> None:
         """Complete a connection after CONNECT_RESPONSE."""
@@ -208,8 +252,8 @@ class Channel:
         return QpAttr.unpack(raw)
 
     @staticmethod
-    def _param(qpn: int, private: bytes, reads: int) -> bytes:
-        return _PARAM.pack(qpn, 0, private, len(private), 0, reads, reads, 0, 6, 7, 1)
+    def _param(qpn: int, private: bytes, reads: int, retries: int = 6) -> bytes:
+        return _PARAM.pack(qpn, 0, private, len(private), 0, reads, reads, 0, retries, 7, 1)
 
     def _do(self, command: Command, data: bytes) -> None:
         os.write(self.fd, _HEAD.pack(command, len(data), 0) + data)

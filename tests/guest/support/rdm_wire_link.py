@@ -19,7 +19,7 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
-from rdm_wire_cm import Broken, Channel, Event, Kind, Refused
+from rdm_wire_cm import Broken, Channel, Event, Kind, Path, Refused
 from rdm_wire_format import EAGER, HEADER, PORT, READS, RECEIVES, Hello, Segment
 
 from kfabric.guest.topology import RdmaLink
@@ -186,8 +186,15 @@ class Node:
         hello: bytes = Hello().pack(),
         reads: int = READS,
         receives: int = RECEIVES,
+        port: int = PORT,
+        path: Path | None = None,
+        retries: int = 6,
     ) -> Wire:
         """Begin a connection.
+
+        Args:
+            path: the route; None: that which RDMA CM finds.
+            retries: of the peer, if this side does not answer.
 
         Raises:
             Refused: The peer has rejected the request.
@@ -195,12 +202,15 @@ class Node:
         id = self.channel.create()
         wire: Wire | None = None
         try:
-            self.channel.resolve_addr(id, self.address, remote, PORT)
+            self.channel.resolve_addr(id, self.address, remote, port)
             self._expect(id, Kind.ADDR_RESOLVED)
-            self.channel.resolve_route(id)
+            if path:
+                self.channel.set_path(id, path)
+            else:
+                self.channel.resolve_route(id)
             self._expect(id, Kind.ROUTE_RESOLVED)
             wire = Wire(self, id, receives)
-            self.channel.connect(id, wire.qpn, hello, reads)
+            self.channel.connect(id, wire.qpn, hello, reads, retries)
             wire.answer = self._expect(id, Kind.CONNECT_RESPONSE)
             wire.to_rts(reads)
             self.channel.establish(id)
@@ -388,6 +398,10 @@ class Wire:
         self.node.wait(lambda: bool(state()) or bool(self.ended), what)
         if not state():
             raise Broken(self.ended)
+
+    def die(self) -> None:
+        """Be a machine that is gone: nothing answers any more, and nothing says so."""
+        self._qp.close()
 
     def close(self) -> None:
         """End the connection and free everything of it."""
