@@ -108,6 +108,7 @@ CASES = {
     "flow_ends_closed": "or once it has said that it closes",
     "flow_stays": "but not while another one of its number may have refused a request",
     "flow_replaced": "nor while a request is on its way that another one of its number refuses",
+    "flow_answered": "X3: also if another one of its number has an answer of another kind",
     "flow_unsent": "X3: also if the operations that are left for it end without being sent",
     "flow_accepted": "X3: so is one to which operations were given up that it has taken",
     "flow_refused": "V4: but not one that has refused such an operation",

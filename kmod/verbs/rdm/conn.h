@@ -263,6 +263,8 @@ enum kfr_conn_state {
  *	only, which reads it without
  * @acked: last number for which an ACK was sent
  * @tx_count: requests sent; on the wire are the lower 32 bits
+ * @tx_numbered: @tx_count when the last numbered one was sent
+ * @handled: the peer has handled so many of them, and what it has refused has arrived
  * @rx_count: requests handled; rule as for @rx_seq
  * @epochs: last epoch of all receive contexts, see kfr_next_epoch()
  * @orphans: a receive context with a flow of this connection has closed; set
@@ -278,7 +280,7 @@ enum kfr_conn_state {
  * @flows: contexts of the peer that have sent NAK, hashed by kfr_flow.to and @salt
  * @salt: random; constant
  * @nflows: their number
- * @expected: flows of forgotten operations that the peer may refuse, by kfr_flow.seq
+ * @expected: flows that end unless the peer refuses a request, by kfr_flow.until
  * @ncharged: flows, and operations that have not ended
  * @charged: the same by user; these two grow under @lock only
  * @jobs: all jobs of the connection
@@ -370,6 +372,8 @@ struct kfr_conn {
 	u32 rx_seq;
 	u32 acked;
 	u64 tx_count;
+	u64 tx_numbered;
+	u64 handled;
 	u32 rx_count;
 	u16 epochs;
 	bool orphans;
@@ -410,32 +414,29 @@ struct kfr_conn {
  * @lent: the operation that has brought the memory has not ended
  * @share: of kfr_conn.charged; constant
  * @last: kfr_op.place of its last request that was sent
+ * @refused: that of the last one which the peer has refused
  * @gone: that of the last one which found the context gone, as the peer has said
+ * @until: kfr_conn.tx_count when it came to @expected
+ * @expected: on kfr_conn.expected, while it ends unless the peer refuses a request
  * @parked: operations that wait for RESUME or WANT, in order
- * @refused: the peer has refused a request, or may do so at any time: only
- *	kfr_flow_gone() ends the flow
- * @seq: kfr_conn.tx_seq when an operation of it was forgotten last; while @expected
- * @expected: on kfr_conn.expected, while the peer may refuse a forgotten operation
  * @again: operations that were parked and are to be sent again, and newer ones
  *	that go after them; each has what it needs
  * @turn: on kfr_conn.turns, while @again has operations, or had some recently
  *
- * It is protected by kfr_conn.lock. It lives until the context is gone
- * (kfr_flow_gone()), or until the peer has accepted what was forgotten
- * (kfr_flows_accepted()), or as long as the connection. What the receiver knows of a
- * flow is in kfr_rx.flows.
+ * It is protected by kfr_conn.lock. It lives as long as the peer may know of it, see
+ * kfr_flow_settle(). What the receiver knows of a flow is in kfr_rx.flows.
  */
 struct kfr_flow {
 	struct hlist_node link;
 	u64 to;
 	bool by_key;
 	bool lent;
-	bool refused;
 	u8 share;
 	u16 epoch;
-	u32 seq;
 	u64 last;
+	u64 refused;
 	u64 gone;
+	u64 until;
 	struct list_head expected;
 	struct list_head parked;
 	struct list_head again;

@@ -41,12 +41,12 @@
  * first message and sends RESUME at once, with an epoch that no context of the
  * connection has used.
  *
- * For the same reason the sender can end a flow when it hears that the context
- * is gone: an operation has failed with KFR_NO_ENDPOINT, or the context has said
- * so in RESUME when it closed. Otherwise the flows of a connection would be as
- * many as there ever were contexts. A context that follows refuses whatever epoch
- * comes first. But its RESUME must find the flow here. So a flow stays if a later
- * request of it was sent (kfr_flow.last). Otherwise:
+ * A sender ends a flow as soon as the peer knows nothing of it: it has said since its
+ * last NAK that the context is gone (KFR_NO_ENDPOINT, in RESUME or a reply), or it has
+ * sent none; and it has handled all requests of the flow that were sent, so no NAK is on
+ * its way. Requests are handled in order, and an ACK or a reply says how far the peer is
+ * (kfr_conn.handled). Otherwise a connection would have as many flows as there ever
+ * were contexts, with a place of its user each. If it ended flows earlier:
  *
  *	sender				receiver
  *	------				--------
@@ -56,9 +56,6 @@
  *	NAK 5 (epoch 1): stale
  *	RESUME: there is no flow	6 (epoch 0): NAK
  *	NAK 6: parked for ever
- *
- * An operation that is given up after it was sent needs a flow only as long as it may
- * be refused: until an ACK covers its number (kfr_flows_accepted()).
  *
  * This file has both sides. The receiver's part, up to kfr_rx_forget(), works
  * on kfr_rx.flows under kfr_rx.lock; the sender's part on kfr_conn.flows under
@@ -644,60 +641,58 @@ static void kfr_flow_end(struct kfr_conn *conn, struct kfr_flow *flow)
 	kfree(flow);
 }
 
-/* Ends a flow that has nothing under way if the peer's context is gone. */
+/*
+ * Ends a flow of which the peer knows nothing, and that has nothing to send. If a NAK
+ * may be on its way, kfr_flows_handled() looks again.
+ */
 static void kfr_flow_settle(struct kfr_conn *conn, struct kfr_flow *flow)
 {
 	lockdep_assert_held(&conn->lock);
-	if (!flow->lent && list_empty(&flow->parked) &&
-	    list_empty(&flow->again) && flow->gone >= flow->last)
+	if (flow->lent || !list_empty(&flow->parked) ||
+	    !list_empty(&flow->again) || flow->refused > flow->gone)
+		return;
+	if (flow->last <= conn->handled) {
 		kfr_flow_end(conn, flow);
+		return;
+	}
+	flow->until = conn->tx_count;
+	list_move_tail(&flow->expected, &conn->expected);
+}
+
+/**
+ * kfr_flows_handled() - the peer has handled all requests up to a place
+ * @conn: the connection
+ * @place: kfr_op.place; the NAK of any request up to it has been handled here
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_flows_handled(struct kfr_conn *conn, u64 place)
+{
+	struct kfr_flow *flow;
+
+	lockdep_assert_held(&conn->lock);
+	conn->handled = max(conn->handled, place);
+	while ((flow = list_first_entry_or_null(&conn->expected,
+						struct kfr_flow, expected)) &&
+	       flow->until <= conn->handled) {
+		list_del_init(&flow->expected);
+		kfr_flow_settle(conn, flow);
+	}
 }
 
 /**
  * kfr_flow_forget() - a sent request is forgotten, and may be refused nevertheless
  * @conn: its connection
- * @op: the operation
+ * @op: the operation, which ends next
  *
  * NAK for it will be ignored. But RESUME follows, whose epoch counts for later
- * requests of the flow. Of a request with an id, nothing says that it is accepted.
+ * requests of the flow.
  *
  * Context: any; the caller holds the connection's lock.
  */
 void kfr_flow_forget(struct kfr_conn *conn, struct kfr_op *op)
 {
-	struct kfr_flow *flow = kfr_flow_get(conn, op);
-
-	lockdep_assert_held(&conn->lock);
-	if (!kfr_op_numbered(op)) {
-		flow->refused = true;
-		return;
-	}
-	/* Not its own number, so that @expected is sorted. */
-	flow->seq = conn->tx_seq;
-	list_move_tail(&flow->expected, &conn->expected);
-}
-
-/**
- * kfr_flows_accepted() - end the flows of forgotten requests that an ACK covers
- * @conn: the connection, which has got an ACK
- *
- * NAK comes before the ACK that covers its number. Without one, the peer knows
- * nothing of the flow, and there are no more of them than requests in a window or two.
- *
- * Context: any; the caller holds the connection's lock.
- */
-void kfr_flows_accepted(struct kfr_conn *conn)
-{
-	struct kfr_flow *flow, *next;
-
-	lockdep_assert_held(&conn->lock);
-	list_for_each_entry_safe(flow, next, &conn->expected, expected) {
-		if ((s32)(conn->tx_acked - flow->seq) < 0)
-			break;
-		list_del_init(&flow->expected);
-		if (!flow->refused)
-			kfr_flow_end(conn, flow);
-	}
+	kfr_flow_get(conn, op);
 }
 
 /**
@@ -706,8 +701,7 @@ void kfr_flows_accepted(struct kfr_conn *conn)
  * @op: the operation, off all lists of its flow
  *
  * An operation can make one flow only, as it has the memory for one. Its flow
- * stays as long as the operation may be refused again. If the peer's context is gone,
- * the last operation that ends without being sent ends the flow.
+ * stays as long as the operation may be refused again.
  *
  * Context: any; the caller holds the connection's lock.
  */
@@ -738,16 +732,30 @@ static struct kfr_flow *kfr_flow_from(const struct kfr_conn *conn,
 	return kfr_flow_find(conn, &to);
 }
 
-/*
- * The place that a count of the peer stands for, which is none of the future. An
- * operation may wait at the peer while the counts on the wire wrap.
+/**
+ * kfr_flow_place() - the place that a count of the peer stands for
+ * @conn: the connection
+ * @count: from a reply, or RESUME; may be wrong
+ *
+ * An operation may wait at the peer while the counts on the wire wrap.
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: the place, of a request that was sent; or 0.
  */
-static u64 kfr_flow_place(const struct kfr_conn *conn, __le32 count)
+u64 kfr_flow_place(const struct kfr_conn *conn, __le32 count)
 {
 	u32 ago = (u32)conn->tx_count - le32_to_cpu(count);
 
 	lockdep_assert_held(&conn->lock);
 	return ago < conn->tx_count ? conn->tx_count - ago : 0;
+}
+
+/* A request was refused, or a flow resumed that the peer had refused. */
+static void kfr_flow_refused(const struct kfr_conn *conn, struct kfr_flow *flow,
+			     const struct kfr_hdr *hdr)
+{
+	lockdep_assert_held(&conn->lock);
+	flow->refused = max(flow->refused, kfr_flow_place(conn, hdr->count));
 }
 
 /**
@@ -756,8 +764,8 @@ static u64 kfr_flow_place(const struct kfr_conn *conn, __le32 count)
  * @hdr: header of the message that says so: @count of the last request that found
  *	it gone
  *
- * The flow ends, unless it has requests that a later context of the same numbers
- * may refuse, see above; or as soon as those that are not sent have ended.
+ * The flow ends, if only now or later, unless another context of the same numbers
+ * refuses a request.
  *
  * Context: any; the caller holds the connection's lock.
  */
@@ -815,7 +823,7 @@ void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	op = kfr_find_request(conn, hdr);
 	if (op && op->state == KFR_SENT && op->hdr.epoch == hdr->epoch) {
 		flow = kfr_flow_get(conn, op);
-		flow->refused = true;
+		kfr_flow_refused(conn, flow, hdr);
 		if (!kfr_op_closing(op))
 			kfr_park(flow, op);
 		else if (!kfr_op_cancel(conn, op))
@@ -823,8 +831,9 @@ void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	} else {
 		flow = kfr_flow_from(conn, hdr, hdr->flags & KFR_F_RMA);
 		if (flow)
-			flow->refused = true;
+			kfr_flow_refused(conn, flow, hdr);
 	}
+	kfr_flows_handled(conn, kfr_flow_place(conn, hdr->count));
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done)
 		kfr_op_done(done);
@@ -897,13 +906,14 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_flow_gather(conn, flow,
 				kfr_flow_place(conn, hdr->count));
 		flow->epoch = le16_to_cpu(hdr->epoch);
-		flow->refused = true;
+		kfr_flow_refused(conn, flow, hdr);
 		list_for_each_entry_safe(op, next, &flow->parked, sent)
 			kfr_unpark(conn, op, &again);
 		kfr_flow_send_again(conn, flow, &again);
 	}
 	if (hdr->status == cpu_to_le32(KFR_NO_ENDPOINT))
 		kfr_flow_gone(conn, hdr);
+	kfr_flows_handled(conn, kfr_flow_place(conn, hdr->count));
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 }

@@ -297,7 +297,8 @@ void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op);
 bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_flow_forget(struct kfr_conn *conn, struct kfr_op *op);
-void kfr_flows_accepted(struct kfr_conn *conn);
+void kfr_flows_handled(struct kfr_conn *conn, u64 place);
+u64 kfr_flow_place(const struct kfr_conn *conn, __le32 count);
 bool kfr_op_charge(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_op_uncharge(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_flow_release(struct kfr_conn *conn, const struct kfr_op *op);

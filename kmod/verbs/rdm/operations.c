@@ -155,10 +155,13 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
 			break;
 		op->state = KFR_BUSY;
+		kfr_flows_handled(conn, op->place);
 		kfr_flow_release(conn, op);
 		list_move_tail(&op->sent, &done);
 	}
-	kfr_flows_accepted(conn);
+	/* Of forgotten operations nothing else says how far this is. */
+	if (conn->tx_acked == conn->tx_seq)
+		kfr_flows_handled(conn, conn->tx_numbered);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_ops_done(&done);
 	if (room)
@@ -288,6 +291,7 @@ int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	if (le32_to_cpu(hdr->status) >= KFR_STATUS_MAX)
 		return -EPROTO;
 	spin_lock_irqsave(&conn->lock, irq);
+	kfr_flows_handled(conn, kfr_flow_place(conn, hdr->count));
 	op = kfr_find_request(conn, hdr);
 	if (kfr_reply_stale(conn, op, hdr)) {
 		op = NULL;

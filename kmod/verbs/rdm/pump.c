@@ -487,6 +487,8 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	if (numbered)
 		op->hdr.seq = cpu_to_le32(++conn->tx_seq);
 	op->place = ++conn->tx_count;
+	if (numbered)
+		conn->tx_numbered = op->place;
 	op->hdr.count = cpu_to_le32((u32)op->place);
 	kfr_flow_stamp(conn, op);
 	kfr_stamp(conn, &op->hdr);

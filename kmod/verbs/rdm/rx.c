@@ -500,7 +500,9 @@ static void kfr_rma_arrive(struct kfr_rx *rx, struct kfr_arrival *in)
 
 	mr = kfr_mr_find(rx, in->hdr, &status);
 	if (!mr) {
-		kfr_reject_request(in->conn, in->hdr, status);
+		kfr_reject_request(in->conn, in->hdr,
+				   READ_ONCE(rx->closing) ? KFR_NO_ENDPOINT :
+							    status);
 		return;
 	}
 	spin_lock_irqsave(&rx->lock, irq);

@@ -80,6 +80,17 @@ static int rt_flow_to_b(struct rt *rt, struct rt_hostile *h, u32 n, u16 epoch)
 	return err ? err : kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
 }
 
+/* Sends a message to @b. When this returns, all that was sent before has arrived. */
+static void rt_flow_sync(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_tagged_entry entry;
+
+	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
+	      0);
+	RT_EQ(rt, rt_flow_to_b(rt, h, 1, 0), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+}
+
 /* The first message of @a, refused and called back: it comes again. */
 static void rt_flow_begins(struct rt *rt, struct rt_hostile *h,
 			   kfi_addr_t *addr)
@@ -172,8 +183,7 @@ static void rt_flow_stays_run(struct rt *rt, struct rt_hostile *h)
 
 /*
  * @a closes, and its message is forgotten. The peer takes it, or refuses it; then it
- * resumes a flow that there is only if it has refused. Each ACK is heard before the
- * next message of @b ends.
+ * resumes a flow that there is only if it has refused.
  */
 static void rt_flow_forgotten(struct rt *rt, struct rt_hostile *h, bool refused)
 {
@@ -188,6 +198,7 @@ static void rt_flow_forgotten(struct rt *rt, struct rt_hostile *h, bool refused)
 	if (refused)
 		RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
 	RT_EQ(rt, rt_ack(h, 1), 0);
+	rt_flow_sync(rt, h);
 
 	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
 	RT_EQ(rt, rt_flow_hears(h), 0);
@@ -208,13 +219,31 @@ static void rt_flow_refused_run(struct rt *rt, struct rt_hostile *h)
 	rt_flow_forgotten(rt, h, true);
 }
 
+/* The context is gone, and the next one of its numbers fails the message. */
+static void rt_flow_answered_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfi_cq_err_entry err;
+	kfi_addr_t addr;
+
+	RT_EQ(rt, rt_meet(h, &rt->a, 8, &addr), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 1, 1, KFR_NO_ENDPOINT), 0);
+	RT_EQ(rt, rt_flow_hears(h), 1);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_ERR, 2, 1, KFR_ACCESS), 0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	/* Of a flow that there is not any more. */
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 2, 2, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_send(&rt->a, addr), 0);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+}
+
 /*
  * The context is gone, but @a's message, which it had refused, cannot be sent again:
  * @b's have filled the window. @a closes. The flow has nothing left then.
  */
 static void rt_flow_unsent_run(struct rt *rt, struct rt_hostile *h)
 {
-	struct kfi_cq_tagged_entry entry;
 	struct kfr_hdr hdr;
 	kfi_addr_t a, b;
 	unsigned int i;
@@ -230,11 +259,7 @@ static void rt_flow_unsent_run(struct rt *rt, struct rt_hostile *h)
 		RT_EQ(rt, rt_flow_next(h, &hdr), KFR_OP_EAGER);
 	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, RT_SENDS, 1, KFR_NO_ENDPOINT),
 	      0);
-	/* After what @b receives, this has arrived. */
-	RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, NULL),
-	      0);
-	RT_EQ(rt, rt_flow_to_b(rt, h, 1, 0), 0);
-	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	rt_flow_sync(rt, h);
 
 	RT_EQ(rt, kfi_close(&rt->a.ep->fid), 0);
 	rt->a.ep = NULL;
@@ -466,7 +491,7 @@ static int rt_flow_burst(struct rt *rt, struct rt_hostile *h, u16 first)
 	return err;
 }
 
-/* All of them are refused. */
+/* All of them are refused. One request without a number was sent before. */
 static int rt_flow_refuse(struct rt_hostile *h, u16 first, u32 seq)
 {
 	struct kfr_hdr hdr = {
@@ -480,6 +505,7 @@ static int rt_flow_refuse(struct rt_hostile *h, u16 first, u32 seq)
 	for (i = 0; i < RT_SENDS && !err; i++) {
 		hdr.src = cpu_to_le16(first + i);
 		hdr.seq = cpu_to_le32(seq + i);
+		hdr.count = cpu_to_le32(seq + i + 1);
 		err = kfi_inject(h->ep, &hdr, sizeof(hdr), 0);
 	}
 	return err;
@@ -568,6 +594,11 @@ static void rt_flow_refused(struct rt *rt)
 	rt_listening(rt, rt_flow_refused_run);
 }
 
+static void rt_flow_answered(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_answered_run);
+}
+
 static void rt_flow_unsent(struct rt *rt)
 {
 	rt_listening(rt, rt_flow_unsent_run);
@@ -607,6 +638,7 @@ const struct rt_case rt_flow_cases[] = {
 	{ "flow_ends", rt_flow_ends },
 	{ "flow_ends_closed", rt_flow_ends_closed },
 	{ "flow_stays", rt_flow_stays },
+	{ "flow_answered", rt_flow_answered },
 	{ "flow_unsent", rt_flow_unsent },
 	{ "flow_accepted", rt_flow_accepted },
 	{ "flow_refused", rt_flow_refused },
