@@ -125,7 +125,7 @@ class Path:
 
     Attributes:
         mtu: its code: 1 is 256 bytes, 5 is 4096.
-        life: packets live 4.096 µs × 2^life, which decides about the peer's ack timeout.
+        life: packets live 2^life times 4.096 µs, which decides about the peer's ack timeout.
     """
 
     source: str
