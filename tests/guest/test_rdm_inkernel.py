@@ -112,6 +112,7 @@ CASES = {
     "flow_unsent": "X3: also if the operations that are left for it end without being sent",
     "flow_accepted": "X3: so is one to which operations were given up that it has taken",
     "flow_refused": "V4: but not one that has refused such an operation",
+    "flow_counted": "V4: nor one that another context has counted before it is refused",
     "flow_told": "a context that closes says so to each sender that it has refused",
     "flow_full": "a connection with many flows gets no new requests, and goes on with the others",
     "flow_crowd": "many contexts that have room at the same time do not flood their sender",

@@ -45,7 +45,8 @@
  * last NAK that the context is gone (KFR_NO_ENDPOINT, in RESUME or a reply), or it has
  * sent none; and it has handled all requests of the flow that were sent, so no NAK is on
  * its way. Requests are handled in order, and an ACK or a reply says how far the peer is
- * (kfr_conn.handled). Otherwise a connection would have as many flows as there ever
+ * (kfr_conn.handled). RESUME does not: another context may send it while the last
+ * request that it counts is being refused. Otherwise a connection would have as many flows as there ever
  * were contexts, with a place of its user each. If it ended flows earlier:
  *
  *	sender				receiver
@@ -913,7 +914,6 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	}
 	if (hdr->status == cpu_to_le32(KFR_NO_ENDPOINT))
 		kfr_flow_gone(conn, hdr);
-	kfr_flows_handled(conn, kfr_flow_place(conn, hdr->count));
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 }

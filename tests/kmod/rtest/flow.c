@@ -209,6 +209,36 @@ static void rt_flow_forgotten(struct rt *rt, struct rt_hostile *h, bool refused)
 	RT_EQ(rt, rt_flow_hears(h), refused);
 }
 
+/*
+ * Another context resumes, and counts a forgotten message whose NAK comes only then.
+ * The flow is there when its own context resumes.
+ */
+static void rt_flow_counted_run(struct rt *rt, struct rt_hostile *h)
+{
+	struct kfr_hdr other = {
+		.version = KFR_VERSION,
+		.op = KFR_OP_RESUME,
+		.src = cpu_to_le16(RT_STRANGER),
+		.auth = cpu_to_le32(255),
+		.rx = cpu_to_le16(1),
+		.epoch = cpu_to_le16(1),
+		.count = cpu_to_le32(1),
+	};
+	kfi_addr_t a, b;
+
+	RT_EQ(rt, rt_meet(h, &rt->a, 8, &a), 0);
+	RT_EQ(rt, rt_know(&rt->b, &b), 1);
+	RT_EQ(rt, rt_flow_hears(h), 0);
+	RT_EQ(rt, kfi_close(&rt->a.ep->fid), 0);
+	rt->a.ep = NULL;
+	RT_EQ(rt, kfi_inject(h->ep, &other, sizeof(other), 0), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_NAK, 1, 0, KFR_OK), 0);
+	RT_EQ(rt, rt_flow_say(h, KFR_OP_RESUME, 1, 2, KFR_OK), 0);
+	rt_flow_sync(rt, h);
+	RT_EQ(rt, rt_flow_send(&rt->b, b), 0);
+	RT_EQ(rt, rt_flow_hears(h), 2);
+}
+
 static void rt_flow_accepted_run(struct rt *rt, struct rt_hostile *h)
 {
 	rt_flow_forgotten(rt, h, false);
@@ -589,6 +619,11 @@ static void rt_flow_accepted(struct rt *rt)
 	rt_listening(rt, rt_flow_accepted_run);
 }
 
+static void rt_flow_counted(struct rt *rt)
+{
+	rt_listening(rt, rt_flow_counted_run);
+}
+
 static void rt_flow_refused(struct rt *rt)
 {
 	rt_listening(rt, rt_flow_refused_run);
@@ -642,6 +677,7 @@ const struct rt_case rt_flow_cases[] = {
 	{ "flow_unsent", rt_flow_unsent },
 	{ "flow_accepted", rt_flow_accepted },
 	{ "flow_refused", rt_flow_refused },
+	{ "flow_counted", rt_flow_counted },
 	{ "flow_replaced", rt_flow_replaced },
 	{ "flow_told", rt_flow_told },
 	{ "flow_full", rt_flow_full },
