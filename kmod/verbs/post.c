@@ -77,6 +77,18 @@ static int kfv_tx_fill(struct kfv_op *op, const struct kfv_ep *ep,
 }
 
 /*
+ * A read of no bytes goes out as a write of none, which the peer answers in the same way:
+ * if rxe finds no memory for its answer to such a read, it crashes (read_reply() in
+ * drivers/infiniband/sw/rxe/rxe_resp.c).
+ */
+static enum ib_wr_opcode kfv_tx_opcode(const struct kfv_tx *tx)
+{
+	if (tx->opcode == IB_WR_RDMA_READ && !kfv_vec_len(&tx->vec))
+		return IB_WR_RDMA_WRITE;
+	return tx->opcode;
+}
+
+/*
  * Every work request is signaled, also one whose success writes no entry: its operation
  * is freed by its completion.
  */
@@ -86,7 +98,7 @@ static void kfv_tx_wr(struct ib_send_wr *wr, struct kfv_op *op,
 	wr->wr_cqe = &op->cqe;
 	wr->sg_list = op->sge;
 	wr->num_sge = op->num_sge;
-	wr->opcode = tx->opcode;
+	wr->opcode = kfv_tx_opcode(tx);
 	wr->send_flags = IB_SEND_SIGNALED;
 	if (tx->flags & KFI_FENCE)
 		wr->send_flags |= IB_SEND_FENCE;
