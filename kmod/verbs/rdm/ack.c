@@ -369,6 +369,19 @@ void kfr_probe_later(struct kfr_conn *conn)
 		schedule_delayed_work(&conn->probe, seconds * HZ);
 }
 
+/*
+ * RDMA CM gives up after about 70 s, but a peer can ask it to wait for hours (MRA).
+ * @begun is constant.
+ */
+#define KFR_CONNECT_SECONDS	120
+
+static bool kfr_connects_for_ever(const struct kfr_conn *conn)
+{
+	return READ_ONCE(conn->state) == KFR_CONNECTING &&
+	       ktime_ms_delta(ktime_get(), conn->begun) >
+	       KFR_CONNECT_SECONDS * MSEC_PER_SEC;
+}
+
 /* The pump has just run: it sets @taken_at if nothing is under way. */
 static bool kfr_probes_are_lost(const struct kfr_conn *conn)
 {
@@ -405,6 +418,8 @@ void kfr_probe(struct work_struct *work)
 	kfr_pump(conn);
 	if (kfr_probes_are_lost(conn))
 		kfr_conn_abort(conn, ETIMEDOUT, KFR_ERR_STUCK);
+	else if (kfr_connects_for_ever(conn))
+		kfr_conn_abort(conn, EHOSTUNREACH, KFR_ERR_CONNECT);
 }
 
 /**
