@@ -45,9 +45,9 @@
  * last NAK that the context is gone (KFR_NO_ENDPOINT, in RESUME or a reply), or it has
  * sent none; and it has handled all requests of the flow that were sent, so no NAK is on
  * its way. Requests are handled in order, and an ACK or a reply says how far the peer is
- * (kfr_conn.handled). RESUME does not: another context may send it while the last
- * request that it counts is being refused. Otherwise a connection would have as many flows as there ever
- * were contexts, with a place of its user each. If it ended flows earlier:
+ * (kfr_conn.handled). RESUME does not: another context may send it while the last request
+ * that it counts is being refused. Otherwise a connection would have as many flows as
+ * there ever were contexts, with a place of its user each. If it ended flows earlier:
  *
  *	sender				receiver
  *	------				--------
