@@ -39,6 +39,8 @@ SERVICE = "77"
 RECEIVES, MANY = 16, 24
 #: Probes, one a second: a peer that has not replied for as many is slow.
 PROBES = 4
+#: The number of no endpoint.
+NOBODY = 999
 #: Addresses without a machine, in the link's network.
 ADDRESSES, FIRST = 64, 100
 
@@ -277,6 +279,20 @@ def test_connection_is_given_up_if_the_peer_stays_deaf(rdm: RdmNet, node: Node) 
     assert a.entry().flags == SENT
     with parameter("rdm_probe_s", 1):
         deafen(a, b)
+        assert a.error().err == errno.ETIMEDOUT
+
+
+def test_receive_is_given_back_if_the_peer_that_fills_it_is_deaf(rdm: RdmNet, node: Node) -> None:
+    """V7: the answer to a message before it never arrives, so the data never moves.
+
+    Nothing of this side is on its way to the peer, which has no receives.
+    """
+    with parameter("rdm_probe_s", 1):
+        a = rdm.peer(length=SIZE)
+        a.ep.recv(a.buffer)
+        b = Peer(node.connect(rdm.link.address, receives=0))
+        b.send(NOBODY, b"")
+        b.send(number(a), bytes(SIZE))
         assert a.error().err == errno.ETIMEDOUT
 
 

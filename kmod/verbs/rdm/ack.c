@@ -353,7 +353,7 @@ static unsigned int kfr_probe_seconds(void)
 
 /**
  * kfr_probe_later() - schedule the probe, unless it is scheduled
- * @conn: a connection with operations, not dead
+ * @conn: a connection with operations or jobs, not dead
  *
  * kfr_conn_fail() cancels the work item after the connection is dead; the lock
  * and the state keep it from being scheduled again.
@@ -393,13 +393,13 @@ static bool kfr_probes_are_lost(const struct kfr_conn *conn)
 
 /**
  * kfr_probe() - send an ACK that tests whether the peer is alive
- * @work: kfr_conn.probe, which schedules itself as long as there are operations
+ * @work: kfr_conn.probe, which schedules itself as long as there are operations or jobs
  *
  * An operation that waits for the peer's receive has nothing on the wire, so a
  * dead peer would not be noticed. The peer's device acknowledges the probe; if
  * not, the work request fails as any other. But it does not fail if the peer has no
  * receives, or if the device has stopped without an error. Then the connection is
- * aborted after KFR_PROBES intervals.
+ * aborted after KFR_PROBES intervals. So it is if only jobs wait, which hold receives.
  *
  * Context: work item; no lock held. kfr_conn_fail() waits for it before the
  * connection can be freed.
@@ -410,7 +410,8 @@ void kfr_probe(struct work_struct *work)
 					     struct kfr_conn, probe);
 
 	spin_lock_irq(&conn->lock);
-	if (conn->state != KFR_DEAD && atomic_read(&conn->nops)) {
+	if (conn->state != KFR_DEAD &&
+	    (atomic_read(&conn->nops) || conn->njobs)) {
 		conn->ack_due = true;
 		kfr_probe_later(conn);
 	}

@@ -762,15 +762,15 @@ static void kfr_flow_refused(const struct kfr_conn *conn, struct kfr_flow *flow,
 /**
  * kfr_flow_gone() - a context of the peer does not exist any more
  * @conn: the connection
- * @hdr: header of the message that says so: @count of the last request that found
- *	it gone
+ * @hdr: header of the message that says so
+ * @place: kfr_op.place of the last request that found it gone
  *
  * The flow ends, if only now or later, unless another context of the same numbers
  * refuses a request.
  *
  * Context: any; the caller holds the connection's lock.
  */
-void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr, u64 place)
 {
 	struct kfr_flow *flow = kfr_flow_from(conn, hdr,
 					      hdr->flags & KFR_F_RMA);
@@ -778,7 +778,7 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	lockdep_assert_held(&conn->lock);
 	if (!flow)
 		return;
-	flow->gone = max(flow->gone, kfr_flow_place(conn, hdr->count));
+	flow->gone = max(flow->gone, place);
 	kfr_flow_settle(conn, flow);
 }
 
@@ -913,7 +913,7 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_flow_send_again(conn, flow, &again);
 	}
 	if (hdr->status == cpu_to_le32(KFR_NO_ENDPOINT))
-		kfr_flow_gone(conn, hdr);
+		kfr_flow_gone(conn, hdr, kfr_flow_place(conn, hdr->count));
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_pump(conn);
 }

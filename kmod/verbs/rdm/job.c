@@ -324,6 +324,7 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 	if (!dead && !closing && job->left) {
 		job->item.kind = KFR_ITEM_DATA;
 		list_add_tail(&job->item.link, &conn->data);
+		kfr_probe_later(conn);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (dead)

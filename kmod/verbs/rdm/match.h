@@ -302,6 +302,6 @@ u64 kfr_flow_place(const struct kfr_conn *conn, __le32 count);
 bool kfr_op_charge(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_op_uncharge(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_flow_release(struct kfr_conn *conn, const struct kfr_op *op);
-void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr, u64 place);
 
 #endif /* _KFV_RDM_MATCH_H_ */

@@ -287,12 +287,16 @@ int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	struct kfr_op *op;
 	unsigned long irq;
 	int err = 0;
+	u64 place;
 
 	if (le32_to_cpu(hdr->status) >= KFR_STATUS_MAX)
 		return -EPROTO;
 	spin_lock_irqsave(&conn->lock, irq);
-	kfr_flows_handled(conn, kfr_flow_place(conn, hdr->count));
 	op = kfr_find_request(conn, hdr);
+	/* Exact also if the counts have wrapped since. */
+	place = op && op->hdr.count == hdr->count ? op->place :
+		kfr_flow_place(conn, hdr->count);
+	kfr_flows_handled(conn, place);
 	if (kfr_reply_stale(conn, op, hdr)) {
 		op = NULL;
 	} else if (!op || kfr_op_numbered(op) != is_err) {
@@ -304,7 +308,7 @@ int kfr_handle_reply(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		invalidate = kfr_op_end(conn, op);
 	}
 	if (!err && le32_to_cpu(hdr->status) == KFR_NO_ENDPOINT)
-		kfr_flow_gone(conn, hdr);
+		kfr_flow_gone(conn, hdr, place);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (op && !invalidate)
 		kfr_op_done(op);
