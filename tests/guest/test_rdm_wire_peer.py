@@ -847,6 +847,15 @@ def test_peer_that_takes_no_answers_makes_room(rdm: RdmNet, node: Node) -> None:
     room_comes(rdm, node, b)
 
 
+@pytest.mark.timeout(120)
+def test_silent_peer_whose_message_waits_makes_room(rdm: RdmNet, node: Node) -> None:
+    """X3: a living one would probe. The message is kept, and no receive is posted for it."""
+    with parameter("rdm_probe_s", 1):
+        a, b = begun_here(rdm, node)
+        b.send(number(a), bytes(SIZE))
+        room_comes(rdm, node, b)
+
+
 def ended_alone(rdm: RdmNet, node: Node, a: RdmPeer, b: Peer) -> None:
     """Wait for the end of a connection, and see another one carry a message."""
     b.wire.wait_for_end()

@@ -382,6 +382,22 @@ static bool kfr_connects_for_ever(const struct kfr_conn *conn)
 	       KFR_CONNECT_SECONDS * MSEC_PER_SEC;
 }
 
+/**
+ * kfr_peer_probes_are_missing() - has the peer sent nothing for KFR_PROBES intervals?
+ * @conn: the connection
+ *
+ * A peer whose requests wait here sends probes, in intervals like this side's.
+ *
+ * Context: any.
+ * Return: whether it has; false if this side does not probe.
+ */
+bool kfr_peer_probes_are_missing(const struct kfr_conn *conn)
+{
+	unsigned long time = (unsigned long)KFR_PROBES * kfr_probe_seconds() * HZ;
+
+	return time && time_after(jiffies, READ_ONCE(conn->heard_at) + time);
+}
+
 /* The pump has just run: it sets @taken_at if nothing is under way. */
 static bool kfr_probes_are_lost(const struct kfr_conn *conn)
 {

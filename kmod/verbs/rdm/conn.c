@@ -370,6 +370,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	conn->slot = ULONG_MAX;
 	conn->begun = ktime_get();
 	conn->seen_at = jiffies;
+	conn->heard_at = jiffies;
 	conn->taken_at = jiffies;
 	conn->answered_at = jiffies;
 	conn->state = passive ? KFR_WAITING : KFR_CONNECTING;
@@ -433,6 +434,7 @@ static void kfr_conn_set_up(struct kfr_conn *conn)
  */
 void kfr_conn_confirmed(struct kfr_conn *conn)
 {
+	WRITE_ONCE(conn->heard_at, jiffies);
 	if (likely(READ_ONCE(conn->heard)))
 		return;
 	kfr_node_heard(conn->node, conn);
@@ -494,9 +496,18 @@ static bool kfr_conn_deaf(const struct kfr_conn *conn)
 	       kfr_conn_stuck(conn, KFR_DEAF_TIME);
 }
 
+/* Its requests wait here, and it does not probe whether this side is alive. */
+static bool kfr_conn_mute(const struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	return conn->state == KFR_UP && !atomic_read(&conn->nops) &&
+	       atomic_read(&conn->owed) && kfr_peer_probes_are_missing(conn);
+}
+
 /*
  * If there are few places, a peer loses the connection that neither uses nor ends it,
- * as it waits for nothing here. So does one that takes none of its answers.
+ * as it waits for nothing here. So does one that takes none of its answers, and one that
+ * has been silent for as long as no living peer whose requests wait.
  */
 static bool kfr_conn_unused(const struct kfr_conn *conn)
 {
@@ -505,7 +516,7 @@ static bool kfr_conn_unused(const struct kfr_conn *conn)
 		return false;
 	return (conn->left &&
 		time_after_eq(jiffies, conn->left_at + KFR_DEAF_TIME)) ||
-	       kfr_conn_deaf(conn);
+	       kfr_conn_deaf(conn) || kfr_conn_mute(conn);
 }
 
 /*

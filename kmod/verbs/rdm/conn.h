@@ -222,6 +222,8 @@ enum kfr_conn_state {
  * @leaving: no request begins here any more, see kfr_conn_expire() and
  *	kfr_conn_retire(); set once, also read without @lock
  * @seen: requests of both sides when @expire ran last; @expire only
+ * @heard_at: when (jiffies) the last message arrived; written by one thread at a time,
+ *	read without a lock
  * @seen_at: when (jiffies) it saw that there were more, or that this side owes
  *	the peer something; likewise
  * @left: LEAVE was sent, and nothing has come or been owed since; @expire only
@@ -336,6 +338,7 @@ struct kfr_conn {
 	bool destroy_queued;
 	bool leaving;
 	u32 seen;
+	unsigned long heard_at;
 	unsigned long seen_at;
 	bool left;
 	unsigned long left_at;
@@ -704,6 +707,7 @@ void kfr_ctl_added(struct kfr_conn *conn);
 void kfr_count_request(struct kfr_conn *conn);
 void kfr_ack_request(struct kfr_conn *conn, u32 seq);
 void kfr_probe_later(struct kfr_conn *conn);
+bool kfr_peer_probes_are_missing(const struct kfr_conn *conn);
 void kfr_probe(struct work_struct *work);
 void kfr_wire_done(struct ib_cq *cq, struct ib_wc *wc);
 void kfr_reg_done(struct ib_cq *cq, struct ib_wc *wc);
