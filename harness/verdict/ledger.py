@@ -444,7 +444,7 @@ def _late_marks(recording: Recording, queues: Mapping[int, Queue]) -> Iterator[s
         if busy := sum(coming <= t <= attached for t in times):
             yield (
                 f"{name} was marked only {(attached - coming) / 1e6:.1f} ms after its module had "
-                f"come, and {busy} waits and wake calls began in that time"
+                f"come; waits and wake calls that began in that time: {busy}"
             )
 
 

@@ -254,8 +254,8 @@ def late_by(begin: int, end: int) -> Scene:
 def test_mark_that_came_after_a_wait_is_a_doubt_with_its_length() -> None:
     (doubt,) = late_by(40, 90).verdict().doubts
     assert doubt == (
-        "publish was marked only 0.1 ms after its module had come, and 1 waits and wake calls "
-        "began in that time"
+        "publish was marked only 0.1 ms after its module had come; waits and wake calls that "
+        "began in that time: 1"
     )
 
 
