@@ -16,6 +16,7 @@
 # make fuzz            10^6 random calls on /dev/kfabric; ARGS="--kernel debug --seed 1"
 # make gallery         classic wait bugs: the verdict must name each of them
 # make bench           what a wait costs, against the least that it can cost
+# make bench-gate      what operations take, in figures that repeat; a change of 3 % fails
 # make documents       the commands of the documents, as they are printed; ARGS="-k guests.md"
 # make share           a part of mutants, gallery and fuzz, chosen by the commit
 # make check           static checks of everything
@@ -30,7 +31,7 @@
 
 KFABRIC := build/venv/bin/kfabric
 
-.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug prove mutants fuzz gallery bench documents share check docs wheels modules shell clean
+.PHONY: help setup setup-check demo test test-all test-matrix test-wire soak test-browser test-stress test-debug prove mutants fuzz gallery bench bench-gate documents share check docs wheels modules shell clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile | sed 1,2d
@@ -92,6 +93,9 @@ gallery: setup
 
 bench: setup
 	@$(KFABRIC) bench $(ARGS)
+
+bench-gate: setup
+	@$(KFABRIC) bench gate $(ARGS)
 
 documents: setup
 	@$(KFABRIC) test -m documents tests/vm/test_document_commands.py $(ARGS)

@@ -8,8 +8,12 @@ it is empty, posts the receive again, and sends the answer. Each side follows it
 
 import contextlib
 import os
+import re
 import select
+import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import kfabric_py as kp
@@ -21,6 +25,8 @@ _RECEIVES = 4
 _POLL_MS = 30_000
 _SIGNAL_EACH = 16
 _AT_ONCE = 16
+_SYSTEM_CALLS = Path("/sys/kernel/tracing/events/raw_syscalls/sys_enter")
+_BY_THREAD = "hist:keys=common_pid"
 
 
 class OfKfabric:
@@ -201,15 +207,38 @@ def _to_rts(context: Any, qp: Any, peer: Any, index: int) -> None:
 
 
 def measure(kind: str, link: RdmaLink, rounds: int) -> dict[str, int]:
-    """Measure so many round trips, after as many for warming up."""
+    """Measure so many round trips, after as many for warming up, whose system calls are counted."""
     with contextlib.ExitStack() as stack:
         loop = OfKfabric(link, stack) if kind == "kfabric" else OfPyverbs(link, stack)
         poll = select.poll()
         poll.register(loop.fd(), select.POLLIN)
-        _rounds(loop, poll, rounds)
+        calls = _system_calls(lambda: _rounds(loop, poll, rounds))
         began = time.monotonic_ns()
         wrong = _rounds(loop, poll, rounds)
-        return {"ns": time.monotonic_ns() - began, "wrong": wrong}
+        return {"ns": time.monotonic_ns() - began, "calls": calls, "wrong": wrong}
+
+
+def _system_calls(action: Callable[[], object]) -> int:
+    """How many system calls this thread makes in an action. Raises OSError."""
+    trigger = _SYSTEM_CALLS / "trigger"
+    trigger.write_text(_BY_THREAD, encoding="ascii")
+    try:
+        # A look makes calls, too, always the same ones.
+        looks = [_calls_so_far(), _calls_so_far()]
+        action()
+        looks.append(_calls_so_far())
+    finally:
+        trigger.write_text(f"!{_BY_THREAD}", encoding="ascii")
+    return (looks[2] - looks[1]) - (looks[1] - looks[0])
+
+
+def _calls_so_far() -> int:
+    """This thread's number in the kernel's histogram."""
+    found = re.search(
+        rf"common_pid: +{threading.get_native_id()} .*hitcount: +(\d+)",
+        (_SYSTEM_CALLS / "hist").read_text(encoding="ascii"),
+    )
+    return int(found[1]) if found else 0
 
 
 def _rounds(loop: OfKfabric | OfPyverbs, poll: select.poll, rounds: int) -> int:

@@ -8,8 +8,10 @@ in turn with the lines that it is compared to.
 import errno
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from kfabric.bench import games
 
 PROVIDERS = ("sockets", "udp", "shm", "tcp")
 """Of libfabric; the fastest of them counts."""
@@ -42,6 +44,8 @@ LOOPS = ("kfabric", "pyverbs")
 """Libraries of the event loops in Python over a completion channel."""
 DEAD_PEERS, _EXITS = 64, 3
 _EXIT_MS = 100
+_ROUNDS_AT = {"pingpong": 2, "rxe": 0, "rdmread": 1, "rawread": 1, "events": 1, "herd": 1}
+"""Which argument of a line is its number of operations; of others it is the last one."""
 _SLAB_NOISE = 0.5
 """Bytes per event that the rest of the system may use; one leaked object per event would be at
 least 8."""
@@ -86,6 +90,7 @@ INSTRUCTIONS: tuple[str, ...] = (
     f"tags {FEW_TAGS} {FEW_ENDPOINTS - _PAIR} {_TAGGED}",
     f"tags {FEW_TAGS} {MANY_ENDPOINTS - _PAIR} {_TAGGED}",
     *(f"events {kind} {_LOOP_ROUNDS}" for _ in range(_LOOP_REPEATS) for kind in LOOPS),
+    f"herd {THREADS} {_HERD} 1 1",
 )
 """The plan of a guest with one CPU that counts its instructions."""
 
@@ -130,6 +135,8 @@ class Row:
         measured: a ratio, a number of bytes, or milliseconds.
         goal: the most that it may be, or the least with `at_least`; None: there is no goal.
         raw: the figures that it was computed from.
+        again: of a ratio of times, the A/A ratio of the same games; None: it was counted.
+        modes: of a ratio of times, the histograms of both.
         at_least: the direction of the goal.
     """
 
@@ -137,21 +144,25 @@ class Row:
     measured: float
     goal: float | None
     raw: str
+    again: float | None = None
+    modes: str = ""
     at_least: bool = False
 
     @property
+    def repeats(self) -> bool:
+        """Whether the same games would give about the same ratio."""
+        return self.again is None or self.again <= games.LIMIT
+
+    @property
     def met(self) -> bool | None:
-        """Whether the goal was reached; None without a goal."""
-        if self.goal is None:
+        """Whether the goal was reached; None without a goal, or if the times do not repeat."""
+        if self.goal is None or not self.repeats:
             return None
         return self.measured >= self.goal if self.at_least else self.measured <= self.goal
 
 
 Check = Callable[[Sample], list[str]]
 """Returns the faults of a sample."""
-
-Pick = Callable[[Sequence[float]], float]
-"""Picks one of the costs of repeated samples."""
 
 
 class Missing(LookupError):
@@ -265,20 +276,45 @@ def _wait_row(
     """A round trip by kfi_wait(), compared with one of the bare kinds. Raises Missing."""
     policy, limit = mode
     timed = title.startswith("time")
-    pick: Pick = lowest if timed else statistics.median
 
-    def cost(kind: str) -> float:
+    def costs(kind: str) -> list[float]:
         trips = _all(samples, "pingpong", kind, policy, None, None, None, limit)
         figure, divisor = ("ns", 1000) if timed else ("cycles", 1)
-        return pick([one.figures[figure] / int(one.words[3]) / divisor for one in trips])
+        return [one.figures[figure] / rounds(one) / divisor for one in trips]
 
-    ours, bare, unit = cost("kfi"), cost(against), "µs" if timed else "instructions"
-    return Row(f"kfi_wait: {title}", ours / bare, goal, f"{ours:.1f} / {bare:.1f} {unit}")
+    pair, unit = Pair(costs("kfi"), costs(against), timed), "µs" if timed else "instructions"
+    return pair.row(f"kfi_wait: {title}", goal, unit)
 
 
-def lowest(values: Sequence[float]) -> float:
-    """The lowest decile, for times: other work on the host makes some longer, none shorter."""
-    return sorted(values)[len(values) // 10]
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The costs of one operation, and those of the one that it is compared with."""
+
+    ours: Sequence[float]
+    theirs: Sequence[float]
+    timed: bool
+
+    def row(self, what: str, goal: float | None, unit: str) -> Row:
+        """Our cost by theirs."""
+        ours, theirs = map(self._pick, (self.ours, self.theirs))
+        again = self._again()
+        return Row(what, ours / theirs, goal, f"{ours:.1f} / {theirs:.1f} {unit}", *again)
+
+    def row_of_rates(self, what: str, goal: float, unit: str) -> Row:
+        """Our rate by theirs: the inverse."""
+        return replace(
+            Pair(self.theirs, self.ours, self.timed).row(what, goal, unit), at_least=True
+        )
+
+    def _pick(self, costs: Sequence[float]) -> float:
+        return games.lowest(costs) if self.timed else statistics.median(costs)
+
+    def _again(self) -> tuple[float | None, str]:
+        """The worse of both A/A ratios, and the modes of both; nothing for what was counted."""
+        if not self.timed:
+            return None, ""
+        kinds = self.ours, self.theirs
+        return max(map(games.again, kinds)), " / ".join(f"[{bar}]" for bar in games.modes(*kinds))
 
 
 def _all(samples: Iterable[Sample], *words: object) -> list[Sample]:
@@ -301,7 +337,7 @@ def _find(samples: Iterable[Sample], *words: object) -> Sample:
 
 
 def _call_cost(sample: Sample) -> float:
-    return sample.figures["cycles"] / int(sample.words[-1])
+    return sample.figures["cycles"] / rounds(sample)
 
 
 def _poll_rows(samples: Sequence[Sample]) -> list[Row]:
@@ -342,22 +378,21 @@ def _flood_row(samples: Sequence[Sample]) -> Row:
 _BY = {WATCHED: "probes", PROFILED: "profile", RDM: "RDM / MSG"}
 
 
-def _thousands(samples: Sequence[Sample], title: str, *words: object) -> float:
-    """The cost of one round in thousands of ns, which are instructions if the guest counts them.
+def _thousands(samples: Sequence[Sample], *words: object) -> list[float]:
+    """The costs of one round in thousands of ns, which are instructions if the guest counts them.
 
     Raises Missing.
     """
-    costs = [sample.figures["ns"] / _rounds(sample) / 1000 for sample in _all(samples, *words)]
-    return lowest(costs) if title == "time" else statistics.median(costs)
+    return [sample.figures["ns"] / rounds(sample) / 1000 for sample in _all(samples, *words)]
 
 
-def _rounds(sample: Sample) -> int:
-    """The measured rounds; the first round trip of RDM endpoints connects and is not measured."""
+def rounds(sample: Sample) -> int:
+    """How many operations a line measures.
+
+    The first round trip of RDM endpoints connects, and is not measured.
+    """
     name, *words = sample.words
-    first, second = words[:2]
-    if name == "rxe":
-        return int(first) - (second == RDM)
-    return int(second)
+    return int(words[_ROUNDS_AT.get(name, -1)]) - (RDM in words)
 
 
 def _unit(title: str) -> str:
@@ -366,16 +401,17 @@ def _unit(title: str) -> str:
 
 def _rxe_row(how: str, title: str, samples: Sequence[Sample], goal: float | None) -> Row:
     """A round trip over rxe, compared with a plain one."""
-    cost, plain = (_thousands(samples, title, "rxe", None, kind) for kind in (how, PLAIN))
-    raw = f"{cost:.1f} / {plain:.1f} {_unit(title)}"
-    return Row(f"{_BY[how]} on rxe: {title}", cost / plain, goal, raw)
+    ours, plain = (_thousands(samples, "rxe", None, kind) for kind in (how, PLAIN))
+    pair = Pair(ours, plain, title == "time")
+    return pair.row(f"{_BY[how]} on rxe: {title}", goal, _unit(title))
 
 
 def _read_row(title: str, samples: Sequence[Sample]) -> Row:
     """Throughput of remote reads, compared with that of bare verbs."""
-    ours, bare = (_thousands(samples, title, name) for name in ("rdmread", "rawread"))
-    raw = f"{bare:.1f} / {ours:.1f} {_unit(title)} for each MiB"
-    return Row(f"RDM read / RDMA READ: {title}", bare / ours, 0.85, raw, at_least=True)
+    ours, bare = (_thousands(samples, name) for name in ("rdmread", "rawread"))
+    unit = f"{_unit(title)} for each MiB"
+    pair = Pair(ours, bare, title == "time")
+    return pair.row_of_rates(f"RDM read / RDMA READ: {title}", 0.85, unit)
 
 
 def _tags_row(samples: Sequence[Sample]) -> Row:
@@ -397,17 +433,17 @@ def _endpoints_row(samples: Sequence[Sample]) -> Row:
 
 def _events_row(samples: Sequence[Sample]) -> Row:
     """A round trip of an event loop in Python."""
-    ours, theirs = (_thousands(samples, "instructions", "events", kind) for kind in LOOPS)
-    raw = f"{ours:.0f} / {theirs:.0f} thousand"
-    return Row("event loop in Python: kfabric / pyverbs", ours / theirs, 0.7, raw)
+    ours, theirs = (_thousands(samples, "events", kind) for kind in LOOPS)
+    pair = Pair(ours, theirs, timed=False)
+    return pair.row("event loop in Python: kfabric / pyverbs", 0.7, "thousand")
 
 
 def _exit_row(samples: Sequence[Sample]) -> Row:
     """The exit of a killed client that has long messages under way."""
-    times = [sample.figures["ns"] / 1_000_000 for sample in _all(samples, "exit")]
-    raw = " ".join(f"{ms:.0f}" for ms in times)
+    costs = [sample.figures["ns"] / 1_000_000 for sample in _all(samples, "exit")]
+    raw = " ".join(f"{ms:.0f}" for ms in costs)
     title = f"exit of a client with {DEAD_PEERS} dead peers, ms"
-    return Row(title, lowest(times), _EXIT_MS, f"{raw} ms")
+    return Row(title, games.lowest(costs), _EXIT_MS, f"{raw} ms")
 
 
 def report(
@@ -420,5 +456,10 @@ def report(
         ],
         "faults": list(found),
         "about": about,
-        "samples": [{"line": sample.line, **sample.figures} for sample in samples],
+        "samples": listed(samples),
     }
+
+
+def listed(samples: Iterable[Sample]) -> list[dict[str, Any]]:
+    """The samples as a report has them."""
+    return [{"line": sample.line, **sample.figures} for sample in samples]

@@ -216,7 +216,10 @@ OTHERS: dict[str, list[Case]] = {
     ],
     "bench": [
         (["--output", "/proc/nowhere"], USAGE, "cannot write to /proc/nowhere"),
-        (["fast"], USAGE, "unrecognized arguments: fast"),
+        (["fast"], USAGE, "action: invalid choice: 'fast' (choose from 'measure', 'gate', "),
+        (["gate", "{dir}"], USAGE, "there is no file"),
+        (["compare"], USAGE, "compare takes two reports, and nothing else takes any"),
+        (["--update"], USAGE, "--update is for gate"),
     ],
     "shell": [
         ([], USAGE, f"is not a terminal; use kfabric run {LOADED} && CMD'"),

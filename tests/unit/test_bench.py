@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kfabric.bench import figures, host
+from kfabric.bench import figures, games, host
 from kfabric.bench.figures import Row, Sample
 from kfabric.errors import ExitStatus
 
+ABOUT = {"guest kernel": "6.1.0-1-amd64"}
 COSTS = {"flag": 1000, "bare": 1100, "kfi": 1200}
 
 
@@ -23,7 +24,8 @@ def measured(line: str) -> Sample:
     words = line.split()
     if words[0] == "pingpong":
         cost = COSTS[words[1]] * int(words[3])
-        return Sample(line, {"cycles": cost, "ns": cost, "stalled": 0, "error": 0})
+        told = {"stalled": 0, "error": 0, "slept": 2 * int(words[3])}
+        return Sample(line, {"cycles": cost, "ns": cost, **told})
     if words[0] == "herd":
         events = int(words[2])
         return Sample(line, {"events": events, "read": events, "wakes": events})
@@ -41,7 +43,8 @@ def measured(line: str) -> Sample:
         return Sample(line, {"ns": cost * int(words[2]), "cycles": cost, "wrong": 0})
     if words[0] == "events":
         cost = 600 if words[1] == "kfabric" else 1000
-        return Sample(line, {"ns": cost * int(words[2]), "wrong": 0})
+        told = {"wrong": 0, "calls": 10 * int(words[2])}
+        return Sample(line, {"ns": cost * int(words[2]), **told})
     if words[0] == "exit":
         return Sample(line, {"ns": 40_000_000, "wrong": 0})
     cost = 100_000 if words[0] == "fi_poll" else 1000
@@ -207,7 +210,7 @@ def test_exit_status_is_about_losses_only(
     tmp_path: Path, start: str, values: dict[str, int], status: ExitStatus
 ) -> None:
     counted, timed = whole()
-    assert host.conclude(tmp_path, counted, changed(timed, start, **values), {}) == status
+    assert host.conclude(tmp_path, counted, changed(timed, start, **values), ABOUT) == status
     report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
     assert len(report["samples"]) == len(counted) + len(timed)
     assert bool(report["faults"]) == (status is not ExitStatus.OK)
@@ -220,10 +223,46 @@ def test_the_table_says_which_goals_were_missed() -> None:
         Row("bad", 1.2, 1.1, "raw"),
         Row("fast", 60, 50, "raw", at_least=True),
         Row("free", 7, None, "raw"),
+        Row("moody", 1.0, 1.1, "raw", again=1.2, modes="[█ ] / [ █]"),
     ]
-    Console(file=out, width=100).print(host.table(rows))
+    Console(file=out, width=120).print(host.table(rows))
     lines = {line.split()[0]: line for line in out.getvalue().splitlines() if line.strip()}
     assert "yes" in lines["good"] and "≤ 1.1" in lines["good"]
     assert "MISSED" in lines["bad"]
     assert "yes" in lines["fast"] and "≥ 50" in lines["fast"]
     assert "MISSED" not in lines["free"] and "yes" not in lines["free"]
+    assert "not repeatable" in lines["moody"] and "yes" not in lines["moody"]
+    assert "1.000" not in lines["moody"] and "raw; A/A 1.200 [█ ] / [ █]" in lines["moody"]
+
+
+def test_a_ratio_of_times_that_do_not_repeat_is_no_result() -> None:
+    """Every second game takes longer: the games have modes, and which one was met is luck."""
+    counted, timed = whole()
+    reads = [i for i, sample in enumerate(timed) if sample.line.startswith("rdmread")]
+    for i in reads[1::2]:
+        timed[i] = Sample(timed[i].line, {**timed[i].figures, "ns": timed[i].figures["ns"] * 2})
+    found = row(figures.rows(counted, timed), "RDM read", "time")
+    assert found.again == pytest.approx(2)
+    assert found.met is None and not found.repeats
+    assert found.modes == "[█       ] / [█      █]"
+
+
+def test_what_is_counted_needs_no_repetition() -> None:
+    counted, timed = whole()
+    found = row(figures.rows(counted, timed), "RDM read", "instructions")
+    assert found.again is None and found.repeats
+
+
+@pytest.mark.parametrize(
+    ("values", "again", "modes"),
+    [
+        ([10.0, 10.0], 1.0, "█       "),
+        ([10.0, 10.2, 10.0, 10.2], 1.02, "█       "),
+        ([10.0, 12.0, 10.0, 12.0], 1.2, "██      "),
+        ([10.0, 10.0, 10.0, 15.0], 1.0, "█   ▃   "),
+        ([10.0, 10.0, 10.0, 99.0], 1.0, "█      ▃"),
+    ],
+)
+def test_games_are_compared_with_equal_games(values: list[float], again: float, modes: str) -> None:
+    assert games.again(values) == pytest.approx(again)
+    assert games.modes(values) == [modes]

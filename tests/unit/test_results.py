@@ -12,7 +12,7 @@ from typing import Self
 import pytest
 from rich.table import Table
 
-from kfabric.bench import figures, host
+from kfabric.bench import figures, gate, host
 from kfabric.commands import fuzz
 from kfabric.docs import results
 from kfabric.docs.results import Measurement
@@ -211,6 +211,7 @@ def test_bench_writes_its_rows(
     """Title, figure and goal of each row."""
     row = figures.Row("wakes: exclusive", 1.0, 1.05, "10 / 10 events")
     monkeypatch.setattr(figures, "rows", lambda *_: [row])
+    monkeypatch.setattr(gate, "measured", lambda _: {})
     measured = Measurement("bench", "kfabric bench --results")
     host.conclude(tmp_path, [], [], {"guest kernel": "6.1"}, measured)
     line = "| wakes: exclusive | 1.000 | ≤ 1.05 | yes | 10 / 10 events |"
