@@ -280,6 +280,9 @@ static inline int kfi_wait_open(struct kfid_fabric *fabric,
  * @attr: flags, 0
  * @pollset: where the set is stored
  *
+ * Before closing, kfi_poll_del() each member: kfi_close() of a set with members, or of a
+ * member, returns -KFI_EBUSY.
+ *
  * Context: Process context. May sleep.
  * Return: 0, -KFI_EINVAL if flags are given, -KFI_ENOSYS, -KFI_ENOMEM.
  */
