@@ -42,9 +42,15 @@ os.dup2(port, 0)
 os.dup2(port, 1)
 os.close(port)
 sys.stdin = open(0, closefd=False)
+for name in {"random", "numpy.random"} & {*sys.modules}:
+    sys.modules[name].seed()
 exec(order["code"])
 """
-"""A Python that runs a later command's imports in advance, and then becomes that command."""
+"""A Python that runs a later command's imports in advance, and then becomes that command.
+
+Guests that start from one saved guest have copies of it. So its random numbers get a new seed.
+The seed of its hashes cannot be changed.
+"""
 PYTHON = ["python3", "-u", "-c"]
 STDIN_LIMIT = 4 << 20
 """Unread input of one job above which the agent stops reading from the host."""

@@ -8,7 +8,9 @@ guest. It is killed at the end of each test.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,6 +25,7 @@ import pytest
 
 from kfabric.terminal import streams
 from kfabric.vm import client
+from kfabric.vm.agent import PREPARED
 from kfabric.vm.client import AgentClient, RemoteJob, StreamEnd
 from kfabric.vm.wire import Kind, Start, pack
 
@@ -279,3 +282,30 @@ def test_a_python_that_cannot_be_prepared_reports_why(tmp_path: Path) -> None:
         with pytest.raises(StreamEnd):
             agent.wait_reply(SECONDS)
     assert "ValueError: no bread" in console.read_text()
+
+
+def prepared(code: str, wanted: str, tmp_path: Path) -> str:
+    """What a Python that was prepared by some code prints of an expression."""
+    argv = [sys.executable, "-c", PREPARED, code]
+    port = tmp_path / "port"
+    port.touch()
+    order = {"cwd": "/", "env": {"PYTHONPATH": ""}, "port": str(port)}
+    order["code"] = f"print({wanted}, flush=True)"
+    subprocess.run(argv, input=json.dumps(order).encode(), check=True, timeout=SECONDS)
+    return port.read_text()
+
+
+def test_python_that_was_prepared_draws_new_random_numbers(tmp_path: Path) -> None:
+    """It was saved with its seed, and guests start from copies of it."""
+    expected = random.Random(7).random()
+    drawn = prepared("import random; random.seed(7)", "random.random()", tmp_path)
+    assert 0 <= float(drawn) < 1
+    assert float(drawn) != expected
+
+
+def test_only_generators_that_are_imported_get_a_new_seed(tmp_path: Path) -> None:
+    """An import takes time. A session that has numpy's gets that one seeded as well."""
+    generator = "types.SimpleNamespace(seed=lambda: calls.append(1))"
+    code = f"import sys, types; calls = []; sys.modules['numpy.random'] = {generator}"
+    assert prepared(code, "calls", tmp_path) == "[1]\n"
+    assert prepared("", "'numpy.random' in sys.modules", tmp_path) == "False\n"

@@ -89,12 +89,8 @@ def test_guests_of_one_boot_share_no_random_numbers(guest: Thaw) -> None:
     assert one.isdisjoint(two)
 
 
-def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
-    """On its port, in its directory, with its environment and the checkout's packages."""
-    vm = guest("one")
-    code = (
-        "import os, sys, kfabric; print(os.getcwd(), os.environ['WORD'], 'pytest' in sys.modules)"
-    )
+def prepared(vm: Vm, code: str) -> bytes:
+    """The output of code in the Python that was saved with a guest, as the tests are."""
     command = vm.popen(
         ["python3", "-u", "-c", code], cwd="/tmp", env={"WORD": "w"}, port="kfabric.xdist"
     )
@@ -102,7 +98,23 @@ def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
     assert (done.rc, done.err) == (0, b"")
     stream = vm.open_stream("kfabric.xdist")
     stream.settimeout(SLACK_SECONDS)
-    assert stream.recv(1 << 16) == b"/tmp w True\n"
+    return stream.recv(1 << 16)
+
+
+def test_python_that_was_prepared_runs_what_it_is_asked_to(guest: Thaw) -> None:
+    """On its port, in its directory, with its environment and the checkout's packages."""
+    code = (
+        "import os, sys, kfabric; print(os.getcwd(), os.environ['WORD'], 'pytest' in sys.modules)"
+    )
+    assert prepared(guest("one"), code) == b"/tmp w True\n"
+
+
+def test_guests_of_one_boot_draw_different_numbers_in_python(guest: Thaw) -> None:
+    """Otherwise each round of a test draws the same, and finds nothing new."""
+    code = "import random, sys; print('pytest' in sys.modules, random.random())"
+    one, two = (prepared(guest(name), code) for name in "ab")
+    assert one.startswith(b"True 0.") and two.startswith(b"True 0.")
+    assert one != two
 
 
 def test_guest_boots_where_the_frozen_one_is_damaged(guest: Thaw, place: Frozen) -> None:
