@@ -134,6 +134,7 @@ class Verdict:
         odd: What was odd in these, by its name; no faults.
         missing: Marks that were never called: no gap, so a fault is still a fault.
         ended_by: The events that ended the waits that were judged.
+        published: The calls of marked functions that publish, in words; empty without one.
     """
 
     findings: tuple[Finding, ...]
@@ -149,6 +150,7 @@ class Verdict:
     missing: tuple[str, ...] = ()
     despite: bool = False
     ended_by: str = "the completion"
+    published: str = ""
 
     @property
     def overtaken(self) -> int:
@@ -219,6 +221,9 @@ class Verdict:
 
     def _not_judged(self) -> str:
         total = sum(self.unjudged.values())
+        if not total and self.published:
+            unseen = "a thread that slept before the trace began is not seen"
+            return f"no wait was recorded, though {self.published}; {unseen}"
         if not total:
             return "no wait was recorded"
         reasons = next(iter(self.unjudged)) if len(self.unjudged) == 1 else listed(self.unjudged)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from errno import EINTR, ETIMEDOUT
 
+from kfabric.errors import counted
 from kfabric.recording.records import Mark
 from kfabric.verdict.backlog import wake_effects
 from kfabric.verdict.enders import find_unending, not_judged
@@ -53,6 +54,7 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
         matched=0,
         notes=tuple(notes),
         ended_by="the publication, unlock or event" if index.known else "the publication",
+        published=_published(index),
     )
     reasons = Counter(not_judged(queue, wait) for queue in index.known for wait in queue.waits)
     if not index.has_marks:
@@ -76,6 +78,15 @@ def judge(ledger: Ledger, rules: QueueRules | None = None) -> Verdict:
         missing=missing,
         despite=despite,
     )
+
+
+def _published(index: QueueIndex) -> str:
+    calls = index.backlog.published
+    if not calls:
+        return ""
+    names = sorted({index.ledger.function(call) or "a marked function" for call in calls})
+    verb = "was" if len(names) == 1 else "were"
+    return f"{', '.join(names)} {verb} called {counted(len(calls), 'time')}"
 
 
 def _nothing_known(index: QueueIndex) -> dict[str, int]:

@@ -54,6 +54,33 @@ def test_nothing_recorded_is_not_verified() -> None:
     assert verdict.line() == "NOT JUDGED: no wait was recorded"
 
 
+def test_publications_that_nothing_waited_for_are_counted() -> None:
+    """The thread that should have got them may have slept before the trace began."""
+    unseen = "a thread that slept before the trace began is not seen"
+    scene = Scene()
+    for count, times in ((1, "1 time"), (2, "2 times")):
+        scene.publish(100 * count, end=100 * count + 5)
+        assert scene.verdict().line() == (
+            f"NOT JUDGED: no wait was recorded, though a marked function was called {times}; "
+            f"{unseen}"
+        )
+
+
+def test_publications_that_nothing_waited_for_have_their_functions() -> None:
+    """If their stacks were recorded."""
+    scene = Scene()
+    scene.publish(100)
+    scene.publish(200)
+    scene.records = [
+        replace(record, stack=number)
+        for number, record in enumerate(scene.records, 1)
+        if isinstance(record, MarkRecord)
+    ]
+    stacks = {1: ("belt_push+0x5 [belt]",), 2: ("belt_fill+0x5 [belt]",)}
+    line = judge(replace(scene.ledger(), stacks=stacks)).line()
+    assert "though belt_fill, belt_push were called 2 times; " in line
+
+
 def test_waits_that_were_not_judged_have_their_reasons() -> None:
     """Judged are those on the queues of the marks, if they ended.
 
