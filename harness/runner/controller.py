@@ -205,6 +205,9 @@ class Controller:
         terminal = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal and error.console and not self._begun:
             terminal.write_line(error.console)
+        if terminal:
+            # pytest's error line or our summary has shown the line by then.
+            terminal._report_keyboardinterrupt = lambda: None
         self._fatal = error
         pytest.exit(error.line(), returncode=None if self._begun else int(error.status))
 

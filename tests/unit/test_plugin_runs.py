@@ -715,6 +715,7 @@ def test_guest_that_does_not_boot_is_one_clear_line(run) -> None:
     assert result.ret == ExitStatus.BOOT
     text = result.stdout.str() + result.stderr.str()
     assert "guest did not boot: no sign of life after 60 s" in text
+    assert text.count("guest did not boot") == 1
     assert "the last words of init" in text
     assert "INTERNALERROR" not in text
 
@@ -753,6 +754,7 @@ def test_guest_that_cannot_be_replaced_is_one_clear_line(run, pytester) -> None:
     text = result.stdout.str() + result.stderr.str()
     assert "guest did not boot: no sign of life after 60 s" in text
     assert "INTERNALERROR" not in text
+    assert text.count("guest did not boot") == 1
     assert "guest0.0: guest kernel panic: x" in text, "what had failed before is shown"
     error = cases(pytester)["run"].find("error")
     assert error is not None and error.get("message") == "1 test did not run"
