@@ -21,6 +21,9 @@ GUEST_ARGUMENTS = (
     "--timeout=60",
 )
 
+CAPTURE = "--capture=fd"
+"""It comes after pytest's -s: output that is not captured is lost in a guest."""
+
 
 def run(channel: Any) -> None:
     """Run one test session for the controller at the other end of `channel`."""
@@ -31,7 +34,8 @@ def run(channel: Any) -> None:
     import traceback
 
     inputs, arguments, _options, _host_path = channel.receive()
-    settings = (inputs, [*GUEST_ARGUMENTS, *arguments], {"basetemp": None}, sys.path)
+    arguments = [*GUEST_ARGUMENTS, *arguments, CAPTURE]
+    settings = (inputs, arguments, {"basetemp": None}, sys.path)
     # xdist.remote reads its start-up message, from the channel, at module level.
     channel.receive = lambda timeout=None: settings
     # Found but not imported, since pytest rewrites plugins at their import.

@@ -83,6 +83,13 @@ def test_a_failed_assertion_is_status_1(run) -> None:
     assert result.ret == ExitStatus.TEST_FAILED
 
 
+@pytest.mark.parametrize("options", [["-s"], ["-xs"], ["--capture", "no"]])
+def test_output_of_a_failed_test_is_shown_also_without_capture(run, options) -> None:
+    """In a guest, nothing but the report of a test has a way to the terminal."""
+    result = run("def test_a():\n    print('a word')\n    assert 0\n", *options)
+    result.stdout.fnmatch_lines(["*Captured stdout call*", "a word"])
+
+
 def test_panic_is_the_failure_of_the_test_that_ran(run, pytester) -> None:
     """The others run in a new guest; the report has the reason and the console."""
     result = run(
