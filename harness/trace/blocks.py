@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from kfabric.probes.recorder import Cut, Recorder
 from kfabric.recording.records import (
     EnderRecord,
     Losses,
+    Mark,
     MarkRecord,
     Record,
     Recording,
@@ -51,8 +52,8 @@ from kfabric.verdict.queues import QueueRules, judge
 END_SECONDS = 60.0
 """For a tracer to remove its probes, on a slow kernel."""
 RELOADED = (
-    "a marked function was called before the module was loaded for the last time, and only "
-    "what came after that can be judged"
+    "{} was called before the module was loaded for the last time, and only what came after "
+    "that can be judged: load the module again before the first such call"
 )
 _Key = tuple[int, int, int]
 _OfWait = WakeRecord | StackRecord | EnderRecord
@@ -223,9 +224,7 @@ class WatchCut:
         found = list(unpack(split(self._watch.packed())))
         records = judgeable(found, self.since)
         self.doubts = tuple(_doubts(self._watch.what, seen))
-        # What came before the last look has been judged by then.
-        if any(isinstance(r, MarkRecord) and self._looked < r.t <= self.since for r in found):
-            self.doubts += (RELOADED,)
+        self.doubts += tuple(self._unjudged(found))
         self._looked = seen["t_stop"]
         return Recording(
             records=tuple(records),
@@ -236,6 +235,19 @@ class WatchCut:
             t_stop=seen["t_stop"],
             take_marked=bool(self._watch.what.scope.take),
         )
+
+    def _unjudged(self, found: Iterable[Record]) -> Iterator[str]:
+        """A doubt if a wake-up may have been lost before the module's last load.
+
+        That takes a publication in this cut. A call that takes is no reason to doubt: a module
+        that goes may empty its queue. What came before the last look has been judged by then.
+        """
+        calls = [r for r in found if isinstance(r, MarkRecord) and r.what == Mark.PUBLISH]
+        stacks = {r.stack for r in calls if self._looked < r.t <= self.since}
+        if stacks:
+            frames = self._watch.frames(stacks)
+            names = {"".join(frames.get(stack, ())[:1]).partition("+")[0] for stack in stacks}
+            yield RELOADED.format(", ".join(sorted(names - {""})) or "a marked function")
 
     def _threads(self, records: Iterable[Record]) -> dict[int, str]:
         tids: set[int] = set()
