@@ -849,11 +849,15 @@ def test_peer_that_takes_no_answers_makes_room(rdm: RdmNet, node: Node) -> None:
 
 @pytest.mark.timeout(120)
 def test_silent_peer_whose_message_waits_makes_room(rdm: RdmNet, node: Node) -> None:
-    """X3: a living one would probe. The message is kept, and no receive is posted for it."""
+    """X3: a living one would probe. The message is kept, and no receive is posted for it.
+
+    LEAVE comes first: a peer that has nothing under way any more ends the connection itself.
+    """
     with parameter("rdm_probe_s", 1):
         a, b = begun_here(rdm, node)
         b.send(number(a), bytes(SIZE))
         room_comes(rdm, node, b)
+    assert Op.LEAVE in {Header.unpack(message).op for message in b.wire.inbox}
 
 
 def ended_alone(rdm: RdmNet, node: Node, a: RdmPeer, b: Peer) -> None:

@@ -415,7 +415,8 @@ static bool kfr_probes_are_lost(const struct kfr_conn *conn)
  * dead peer would not be noticed. The peer's device acknowledges the probe; if
  * not, the work request fails as any other. But it does not fail if the peer has no
  * receives, or if the device has stopped without an error. Then the connection is
- * aborted after KFR_PROBES intervals. So it is if only jobs wait, which hold receives.
+ * aborted after KFR_PROBES intervals. So it is if only jobs wait, which hold receives,
+ * and if it is not up after KFR_CONNECT_SECONDS.
  *
  * Context: work item; no lock held. kfr_conn_fail() waits for it before the
  * connection can be freed.
@@ -426,8 +427,9 @@ void kfr_probe(struct work_struct *work)
 					     struct kfr_conn, probe);
 
 	spin_lock_irq(&conn->lock);
-	if (conn->state != KFR_DEAD &&
-	    (atomic_read(&conn->nops) || conn->njobs)) {
+	if (conn->state == KFR_CONNECTING ||
+	    (conn->state != KFR_DEAD &&
+	     (atomic_read(&conn->nops) || conn->njobs))) {
 		conn->ack_due = true;
 		kfr_probe_later(conn);
 	}

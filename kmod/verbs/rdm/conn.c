@@ -496,18 +496,21 @@ static bool kfr_conn_deaf(const struct kfr_conn *conn)
 	       kfr_conn_stuck(conn, KFR_DEAF_TIME);
 }
 
-/* Its requests wait here, and it does not probe whether this side is alive. */
-static bool kfr_conn_mute(const struct kfr_conn *conn)
+/*
+ * Does a request of the peer wait for a receive or for room here? If there are few places,
+ * a peer that does not probe whether this side is alive waits for nothing: it is gone, or
+ * its senders are.
+ */
+static bool kfr_conn_owes(const struct kfr_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
-	return conn->state == KFR_UP && !atomic_read(&conn->nops) &&
-	       atomic_read(&conn->owed) && kfr_peer_probes_are_missing(conn);
+	return atomic_read(&conn->owed) &&
+	       !(kfr_node_tight(conn->node) && kfr_peer_probes_are_missing(conn));
 }
 
 /*
  * If there are few places, a peer loses the connection that neither uses nor ends it,
- * as it waits for nothing here. So does one that takes none of its answers, and one that
- * has been silent for as long as no living peer whose requests wait.
+ * as it waits for nothing here. So does one that takes none of its answers.
  */
 static bool kfr_conn_unused(const struct kfr_conn *conn)
 {
@@ -516,7 +519,7 @@ static bool kfr_conn_unused(const struct kfr_conn *conn)
 		return false;
 	return (conn->left &&
 		time_after_eq(jiffies, conn->left_at + KFR_DEAF_TIME)) ||
-	       kfr_conn_deaf(conn) || kfr_conn_mute(conn);
+	       kfr_conn_deaf(conn);
 }
 
 /*
@@ -546,29 +549,29 @@ static void kfr_conn_expire(struct work_struct *work)
 		.op = KFR_OP_LEAVE,
 	};
 	unsigned long idle_time = kfr_idle_time();
-	bool unheard, silent, idle, unused;
+	bool unheard, silent, idle, unused, owes;
 	u32 seen;
 
 	spin_lock_irq(&conn->lock);
 	seen = conn->tx_count + conn->rx_count;
+	owes = kfr_conn_owes(conn);
 	/* Once it is left, LEAVE does no harm: a peer that waits ignores it. */
-	if (seen != conn->seen ||
-	    (!conn->leaving && atomic_read(&conn->owed)))
+	if (seen != conn->seen || (!conn->leaving && owes))
 		conn->seen_at = jiffies;
 	unheard = conn->passive && !READ_ONCE(conn->heard);
 	silent = unheard && idle_time &&
 		 time_after_eq(jiffies, conn->seen_at + idle_time);
 	idle = !unheard && kfr_conn_quiet(conn) &&
 	       time_after_eq(jiffies, conn->seen_at + KFR_IDLE_MIN);
-	conn->left = conn->left && idle && seen == conn->seen &&
-		     !atomic_read(&conn->owed);
+	conn->left = conn->left && idle && seen == conn->seen && !owes;
 	unused = kfr_conn_unused(conn);
 	conn->seen = seen;
 	if (idle || unused)
 		WRITE_ONCE(conn->leaving, true);
 	if (idle && !conn->left)
 		conn->left_at = jiffies;
-	conn->left |= idle;
+	/* The peer must have got LEAVE when it did not wait. */
+	conn->left |= idle && !owes;
 	if (conn->state != KFR_DEAD)
 		kfr_expire_later(conn);
 	spin_unlock_irq(&conn->lock);
