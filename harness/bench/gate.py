@@ -85,17 +85,20 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def plan() -> list[str]:
-    """The lines of the counting guest's plan that the figures need.
+    """The lines of the counting guest's plan that the figures need, some times each.
 
-    The repetitions of a line follow each other: the probes are attached once.
+    Whatever the guest does in the background may last for several lines, so the repetitions of
+    a line are far from each other. But the probes are attached once.
     """
-    wanted = [figure.line for figure in FIGURES]
-    return [
+    wanted = [f"{figure.line} " for figure in FIGURES]
+    lines = [
         line
         for line in dict.fromkeys(figures.INSTRUCTIONS)
-        if any(f"{line} ".startswith(f"{each} ") for each in wanted)
-        for _ in range(_REPEATS)
+        if any(f"{line} ".startswith(each) for each in wanted)
     ]
+    once = [line for line in lines if line.startswith("rxe ")]
+    others = [line for line in lines if line not in once]
+    return [*others * _REPEATS, *(line for line in once for _ in range(_REPEATS))]
 
 
 def measured(samples: Sequence[Sample]) -> dict[str, float]:
