@@ -407,11 +407,12 @@ struct kfd_call {
 struct kfd_user *kfd_user_get(void);
 void kfd_user_put(struct kfd_user *user);
 u64 kfd_user_owner(const struct kfd_user *user);
-bool kfd_user_add_object(struct kfd_user *user);
-void kfd_user_drop_object(struct kfd_user *user);
+bool kfd_user_add_object(struct kfd_user *user, u32 fclass);
+void kfd_user_drop_object(struct kfd_user *user, u32 fclass);
 bool kfd_user_lock_memory(struct kfd_user *user, size_t bytes);
 void kfd_user_unlock_memory(struct kfd_user *user, size_t bytes);
 extern unsigned int kfd_max_user_objects;
+extern unsigned int kfd_max_user_listeners;
 
 /* main.c */
 int kfd_answer(struct kfd_call *call);

@@ -438,6 +438,8 @@ module_param_named(max_objects, kfd_max_objects, uint, 0644);
 MODULE_PARM_DESC(max_objects, "handles that one client may have");
 module_param_named(max_user_objects, kfd_max_user_objects, uint, 0644);
 MODULE_PARM_DESC(max_user_objects, "handles that all clients of one user may have");
+module_param_named(max_user_listeners, kfd_max_user_listeners, uint, 0644);
+MODULE_PARM_DESC(max_user_listeners, "passive endpoints that all clients of one user may have");
 module_param_named(max_bytes, kfd_max_bytes, ulong, 0644);
 MODULE_PARM_DESC(max_bytes, "message buffer memory that one client may have");
 

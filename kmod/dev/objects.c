@@ -37,7 +37,7 @@ struct kfd_client *kfd_client_new(void)
 }
 
 /* Take the next id. Ids are never reused, so a stale one names no other object. */
-static int kfd_id_take(struct kfd_client *client, u32 *id)
+static int kfd_id_take(struct kfd_client *client, struct kfd_obj *obj)
 {
 	int ret = 0;
 
@@ -46,10 +46,10 @@ static int kfd_id_take(struct kfd_client *client, u32 *id)
 		ret = -EMFILE;
 	} else if (client->last_id == U32_MAX) {
 		ret = -ENOSPC;
-	} else if (!kfd_user_add_object(client->user)) {
+	} else if (!kfd_user_add_object(client->user, obj->fclass)) {
 		ret = -EMFILE;
 	} else {
-		*id = ++client->last_id;
+		obj->id = ++client->last_id;
 		client->count++;
 	}
 	xa_unlock(&client->objects);
@@ -74,7 +74,7 @@ static void kfd_id_drop(struct kfd_obj *obj)
 		kfd_left_set(obj);
 	client->count--;
 	xa_unlock(&client->objects);
-	kfd_user_drop_object(client->user);
+	kfd_user_drop_object(client->user, obj->fclass);
 	if (obj->set)
 		kfd_unhold(obj->set);
 }
@@ -117,7 +117,7 @@ struct kfd_obj *kfd_obj_new(struct kfd_client *client, u32 fclass)
 	INIT_LIST_HEAD(&obj->waiters);
 	if (class->init)
 		class->init(obj);
-	ret = kfd_id_take(client, &obj->id);
+	ret = kfd_id_take(client, obj);
 	if (ret)
 		goto err_free;
 	ret = xa_reserve(&client->objects, obj->id, GFP_KERNEL_ACCOUNT);

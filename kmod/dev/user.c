@@ -14,6 +14,7 @@
 #include "kfd.h"
 
 unsigned int kfd_max_user_objects = 65536;
+unsigned int kfd_max_user_listeners = 1024;
 
 /**
  * struct kfd_user - a user that has the device open
@@ -21,12 +22,14 @@ unsigned int kfd_max_user_objects = 65536;
  * @uid: its id, of the initial user namespace; constant
  * @account: the kernel's account of it, referenced; constant
  * @objects: handles of all its clients; atomic
+ * @listeners: those of passive endpoints; atomic
  */
 struct kfd_user {
 	refcount_t refs;
 	u32 uid;
 	struct user_struct *account;
 	atomic_long_t objects;
+	atomic_long_t listeners;
 };
 
 /* The users by id. The mutex protects the array, and the step to and from no reference. */
@@ -118,32 +121,49 @@ u64 kfd_user_owner(const struct kfd_user *user)
 	return KFI_OWNER_USER | user->uid;
 }
 
+static bool kfd_user_count(atomic_long_t *counter, long most)
+{
+	long count = atomic_long_read(counter);
+
+	do {
+		if (count >= most)
+			return false;
+	} while (!atomic_long_try_cmpxchg(counter, &count, count + 1));
+	return true;
+}
+
 /**
  * kfd_user_add_object() - count one more object
  * @user: the user
+ * @fclass: its class
+ *
+ * A passive endpoint takes one of the ports that all users share.
  *
  * Context: Any. kfd_user_drop_object() is the mirror.
  * Return: false if the user has as many as it may have.
  */
-bool kfd_user_add_object(struct kfd_user *user)
+bool kfd_user_add_object(struct kfd_user *user, u32 fclass)
 {
-	long count = atomic_long_read(&user->objects);
-
-	do {
-		if (count >= READ_ONCE(kfd_max_user_objects))
-			return false;
-	} while (!atomic_long_try_cmpxchg(&user->objects, &count, count + 1));
-	return true;
+	if (!kfd_user_count(&user->objects, READ_ONCE(kfd_max_user_objects)))
+		return false;
+	if (fclass != KFI_CLASS_PEP ||
+	    kfd_user_count(&user->listeners, READ_ONCE(kfd_max_user_listeners)))
+		return true;
+	atomic_long_dec(&user->objects);
+	return false;
 }
 
 /**
  * kfd_user_drop_object() - count one object less
  * @user: the user
+ * @fclass: its class
  *
  * Context: Any.
  */
-void kfd_user_drop_object(struct kfd_user *user)
+void kfd_user_drop_object(struct kfd_user *user, u32 fclass)
 {
+	if (fclass == KFI_CLASS_PEP)
+		atomic_long_dec(&user->listeners);
 	atomic_long_dec(&user->objects);
 }
 

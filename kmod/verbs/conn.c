@@ -26,9 +26,16 @@
 /* Delay until a sender tries again: 12 stands for 0.64 ms, 0 for 655 ms. */
 #define KFV_MIN_RNR_TIMER 12
 
+/*
+ * An endpoint counts for at least so many entries of a CQ. RDMA CM has an address handle
+ * for each that connects, and rxe has 32767 of them: with 4096 endpoints, a user leaves
+ * most of them to others.
+ */
+#define KFV_MIN_CQES 256
+
 static unsigned int max_user_cqes = 1 << 20;
 module_param(max_user_cqes, uint, 0644);
-MODULE_PARM_DESC(max_user_cqes, "entries in the CQs of a device that connected endpoints of one user reserve");
+MODULE_PARM_DESC(max_user_cqes, "entries in the CQs of a device that connected endpoints of one user reserve, at least 256 each");
 
 static void kfv_conn_release(struct kref *ref)
 {
@@ -78,6 +85,12 @@ void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
 	mutex_unlock(&dev->disconnect_lock);
 }
 
+/* How many entries of a CQ an endpoint counts for. */
+static unsigned int kfv_conn_cqes(const struct kfv_conn *conn)
+{
+	return max_t(unsigned int, conn->nr_cqe, KFV_MIN_CQES);
+}
+
 /*
  * Room for every operation is reserved before any is posted. A shared CQ that overran
  * would lose completions of other endpoints, too: rxe_cq_post() drops an entry that finds
@@ -96,7 +109,7 @@ static int kfv_conn_get_cq(struct kfv_conn *conn)
 	lockdep_assert_held(&conn->ctl);
 	conn->nr_cqe = conn->tx.size + conn->rx.size + 2 * KFV_SPARE_WR;
 	if (owner >= KFI_OWNER_USER) {
-		err = kfr_count(&dev->cqes, owner, conn->nr_cqe,
+		err = kfr_count(&dev->cqes, owner, kfv_conn_cqes(conn),
 				READ_ONCE(max_user_cqes), GFP_KERNEL);
 		if (err)
 			return err == -EAGAIN ? -EMFILE : err;
@@ -115,7 +128,8 @@ static void kfv_conn_put_cq(struct kfv_conn *conn)
 	if (conn->cq)
 		ib_cq_pool_put(conn->cq, conn->nr_cqe);
 	if (conn->user)
-		kfr_uncount(&conn->pd->dev->cqes, conn->user, conn->nr_cqe);
+		kfr_uncount(&conn->pd->dev->cqes, conn->user,
+			    kfv_conn_cqes(conn));
 	conn->cq = NULL;
 	conn->user = 0;
 }

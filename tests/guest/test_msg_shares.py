@@ -16,8 +16,8 @@ from kfabric.guest import modules as guest_modules
 from kfabric.guest import topology
 from kfabric.guest.waiting import wait_until
 
-#: Places of each queue of an endpoint, and the entries that it reserves for them.
-SIZE, ENTRIES = 4, 12
+#: Places of each queue of an endpoint, and the entries that it counts for, however few it needs.
+SIZE, ENTRIES = 4, 256
 
 
 def small(net: Net) -> Peer:
@@ -27,7 +27,11 @@ def small(net: Net) -> Peer:
 
 
 def test_user_reserves_little_room_in_queues_of_a_device(device: kp.Device) -> None:
-    """X3: EMFILE for each client of the user at the limit; a close makes room."""
+    """X3: EMFILE for each client of the user at the limit; a close makes room.
+
+    A small endpoint counts for more than it reserves, as each may take an address handle of RDMA
+    CM when it connects.
+    """
     guest_modules.need()
     with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
         net = Net(device, link, stack)
@@ -42,7 +46,7 @@ def test_user_reserves_little_room_in_queues_of_a_device(device: kp.Device) -> N
                 return False
             return True
 
-        with parameter("max_user_cqes", 2 * ENTRIES):
+        with parameter("max_user_cqes", 3 * ENTRIES - 1):
             first.ep.enable()
             second.ep.enable()
             assert not fits()
@@ -51,3 +55,24 @@ def test_user_reserves_little_room_in_queues_of_a_device(device: kp.Device) -> N
             assert caught.value.errno == errno.EMFILE
             first.ep.close()
             wait_until(fits, "room for another endpoint", LIMIT)
+
+
+def test_user_has_few_listeners(device: kp.Device) -> None:
+    """X3: each may take a port of all users. EMFILE for each client; a close makes room."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        net = Net(device, link, stack)
+        other = Net(stack.enter_context(kp.Device()), link, stack)
+        objects = device.version().objects + other.device.version().objects
+        with parameter("max_user_listeners", 3, "kfabric_dev"):
+            third = net.fabric.passive_ep(net.offer)
+            for each in (net, other):
+                with pytest.raises(kp.KfiError) as caught:
+                    each.fabric.passive_ep(each.offer)
+                assert caught.value.errno == errno.EMFILE
+            third.close()
+            with other.fabric.passive_ep(other.offer):
+                pass
+        # What was refused counts as no object.
+        with parameter("max_user_objects", objects + 1, "kfabric_dev"), net.fabric.eq():
+            pass

@@ -6,13 +6,16 @@ The other implementation was written from that page. It has an address of its ow
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from guest_support import LIMIT, Call, Mock
+from guest_support import LIMIT, Call, Child, Mock
 from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer, parameter
 from rdm_wire_cm import NO_MTUS, Path, Refused
 from rdm_wire_format import (
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 POISON = 0xCC
 SIZE = 1 << 17
+DEVICE = "/dev/kfabric"
 #: Places that a connection of the kernel sends from, and how many of them a test leaves free.
 TXBUFS, FREE = 64, 16
 #: Lanes of a connection of the kernel, and registrations that one of them gets.
@@ -792,6 +796,16 @@ def room_comes(rdm: RdmNet, node: Node, b: Peer) -> None:
     b.wire.wait_for_end()
 
 
+def begins_to_nobody(rdm: RdmNet, peer: RdmPeer, machine: int) -> bool:
+    """Send to an address of the network without a machine; False if that is refused."""
+    to = peer.av.insert_one((f"{rdm.link.address.rpartition('.')[0]}.{machine}", 7))
+    try:
+        peer.ep.send(peer.buffer[:8], to=to)
+    except kp.Again:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("end", ["refused", "up"])
 def test_dead_connection_keeps_a_place_of_its_owner(
     rdm: RdmNet, node: Node, mock: Mock, end: str
@@ -803,14 +817,9 @@ def test_dead_connection_keeps_a_place_of_its_owner(
         b = Peer(node.accept(request))
         b.receive()
         a.entry()
-    nowhere = a.av.insert_one((f"{rdm.link.address.rpartition('.')[0]}.200", 7))
 
     def begins() -> bool:
-        try:
-            a.ep.send(a.buffer[:8], to=nowhere)
-        except kp.Again:
-            return False
-        return True
+        return begins_to_nobody(rdm, a, 200)
 
     with parameter("rdm_max_conns", 8):
         hook = mock.hook("D9", None)
@@ -822,6 +831,44 @@ def test_dead_connection_keeps_a_place_of_its_owner(
         assert not begins()
         hook.go()
         wait_until(begins, "the place is free", LIMIT)
+
+
+#: Places of a node in a test of shares: each owner has one, and one is kept for others.
+PLACES = 8
+
+
+def test_owner_with_a_share_leaves_the_last_places_to_others(
+    rdm: RdmNet, node: Node, in_child: Callable[..., Child]
+) -> None:
+    """X3: of connections that are up, too, however busy they are."""
+
+    def user(uid: int, machines: Sequence[int]) -> bool:
+        """Have another user begin connections, and keep them."""
+
+        def child(report: Callable[[str], None]) -> int:
+            os.setresuid(uid, uid, uid)
+            with contextlib.ExitStack() as stack:
+                net = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack)
+                peer = net.peer()
+                report(str(all([begins_to_nobody(net, peer, machine) for machine in machines])))
+                signal.pause()
+            return 0
+
+        return in_child(child).report() == "True"
+
+    os.chmod(DEVICE, 0o666)
+    try:
+        a, _ = begun_by_kernel(rdm, node)
+        b = Peer(node.accept(node.request()))
+        b.receive()
+        a.entry()
+        assert user(65534, range(200, 200 + PLACES - 2))
+        with parameter("rdm_max_conns", PLACES):
+            assert not begins_to_nobody(rdm, a, 220)
+            assert user(65533, [221])
+    finally:
+        os.chmod(DEVICE, 0o600)
+    assert not b.wire.ended
 
 
 @pytest.mark.timeout(120)

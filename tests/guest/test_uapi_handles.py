@@ -9,7 +9,7 @@ import errno
 import mmap
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import uapi_support as raw
 from guest_support import Call, Child, Mock
+from rdm_support import parameter
 
 import kfabric_py as kp
 from kfabric_py import _uapi
@@ -155,22 +156,10 @@ def test_racing_closes_have_one_winner(mock: Mock, in_thread: InThread) -> None:
         assert set(results) <= {0, -errno.EBADF, -errno.EBUSY}
 
 
-@contextlib.contextmanager
-def limit(name: str, value: int) -> Iterator[None]:
-    """Set a limit of the device for the block's duration."""
-    path = Path("/sys/module/kfabric_dev/parameters") / name
-    before = path.read_text()
-    path.write_text(str(value))
-    try:
-        yield
-    finally:
-        path.write_text(before)
-
-
 def test_too_many_objects_are_refused(mock: Mock) -> None:
     """X3: EMFILE at the limit, which a close makes room under; another client has its own."""
     fd, fabric = mock.device.fileno(), mock.fabric._handle
-    with limit("max_objects", mock.device.version().objects + 2):
+    with parameter("max_objects", mock.device.version().objects + 2, "kfabric_dev"):
         opened = [raw.sample("WAIT_OPEN", fabric=fabric, wait_obj=1) for _ in range(3)]
         results = [raw.call(fd, "WAIT_OPEN", arg) for arg in opened]
         assert results == [0, 0, -errno.EMFILE]
@@ -188,7 +177,7 @@ def test_user_has_a_limit_over_all_clients(mock: Mock) -> None:
     """X3: EMFILE for another client of the user; a close of any of them makes room."""
     with kp.Device() as other, other.fabric(mock.info) as fabric:
         held = mock.device.version().objects + other.version().objects
-        with limit("max_user_objects", held + 1):
+        with parameter("max_user_objects", held + 1, "kfabric_dev"):
             arg = raw.sample("WAIT_OPEN", fabric=fabric._handle, wait_obj=1)
             with mock.fabric.wait_set():
                 assert raw.call(other.fileno(), "WAIT_OPEN", arg) == -errno.EMFILE
@@ -225,7 +214,7 @@ def test_buffers_are_locked_memory_of_the_user(in_child: Callable[..., Child]) -
 
 def test_too_much_memory_is_refused(device: kp.Device) -> None:
     """X3: ENOBUFS at the limit, which a close makes room under; another client has its own."""
-    with limit("max_bytes", 3 * raw.PAGE):
+    with parameter("max_bytes", 3 * raw.PAGE, "kfabric_dev"):
         first, second = device.buffer(raw.PAGE), device.buffer(2 * raw.PAGE)
         with pytest.raises(kp.KfiError) as caught:
             device.buffer(1)
@@ -403,7 +392,7 @@ def test_memory_is_given_back_with_the_end_of_its_operation(
     before = mock.device.version().bytes
     cq = mock.cq()
     ep = mock.endpoint(cq=cq, selective=True)
-    with limit("max_bytes", before + 2 * raw.PAGE):
+    with parameter("max_bytes", before + 2 * raw.PAGE, "kfabric_dev"):
         for _ in range(20):
             operation(mock, ep, mock.device.buffer(raw.PAGE))
             assert mock.device.version().bytes == before

@@ -58,6 +58,7 @@ static void kfr_node_release(struct kref *ref)
 	struct kfr_node *node = container_of(ref, struct kfr_node, ref);
 
 	xa_destroy(&node->begins);
+	xa_destroy(&node->owned);
 	xa_destroy(&node->pids);
 	xa_destroy(&node->ids);
 	xa_destroy(&node->conns);
@@ -146,6 +147,7 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	INIT_LIST_HEAD(&node->silent);
 	xa_init_flags(&node->conns, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->begins, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&node->owned, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->pids, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	xa_init_flags(&node->ids, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	xa_init_flags(&node->eps, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ |
@@ -575,50 +577,18 @@ static struct kfr_conn *kfr_conn_begin_to(struct kfr_node *node, __be32 remote,
 	int err;
 
 	lockdep_assert_held(&node->lock);
-	err = kfr_count(&node->begins, by, 1,
-			kfr_share(READ_ONCE(rdm_max_conns)),
-			GFP_ATOMIC | __GFP_NOWARN);
+	err = kfr_conn_charge(node, by, kfr_share(READ_ONCE(rdm_max_conns)));
 	if (err)
 		return ERR_PTR(err);
 	conn = kfr_node_link(node, remote, false);
 	if (!conn) {
 		kfr_uncount(&node->begins, by, 1);
+		kfr_conn_uncharge(node, by);
 		return ERR_PTR(-ENOMEM);
 	}
 	conn->by = by;
 	conn->counted = true;
 	return conn;
-}
-
-/**
- * kfr_conn_uncount() - the place of a connection is not its owner's any more
- * @conn: the connection: up or destroyed; also one that a peer has begun
- *
- * Context: any; the caller holds the connection's lock.
- */
-void kfr_conn_uncount(struct kfr_conn *conn)
-{
-	lockdep_assert_held(&conn->lock);
-	if (conn->counted)
-		kfr_uncount(&conn->node->begins, conn->by, 1);
-	conn->counted = false;
-}
-
-/**
- * kfr_conn_count() - the place of a dead connection is its owner's again
- * @conn: the connection; also one that a peer has begun
- *
- * It has the place until it is destroyed. It is counted also beyond the share, but not
- * without memory.
- *
- * Context: any; the caller holds the connection's lock.
- */
-void kfr_conn_count(struct kfr_conn *conn)
-{
-	lockdep_assert_held(&conn->lock);
-	if (conn->by && !conn->counted)
-		conn->counted = !kfr_count(&conn->node->begins, conn->by, 1,
-					   ULONG_MAX, GFP_ATOMIC | __GFP_NOWARN);
 }
 
 /*
@@ -672,9 +642,10 @@ static struct kfr_conn *kfr_conn_begin(struct kfr_node *node, __be32 remote,
 /*
  * The node is full, or almost: look whether the next connection in turn is idle, so
  * that there is room for another peer. One that was used since the turn before stays.
- * It is linked, so kfr_conn_fail() cancels the work item later.
+ * With @by, only what that owner has begun makes room. The connection is linked, so
+ * kfr_conn_fail() cancels the work item later.
  */
-static void kfr_node_hurry(struct kfr_node *node)
+static void kfr_node_hurry(struct kfr_node *node, u64 by)
 {
 	struct kfr_conn *conn;
 
@@ -682,7 +653,7 @@ static void kfr_node_hurry(struct kfr_node *node)
 	conn = xa_find_after(&node->conns, &node->turn, ULONG_MAX, XA_PRESENT);
 	if (!conn)
 		node->turn = 0;
-	else if (conn->remote != node->ip)
+	else if (conn->remote != node->ip && (!by || conn->by == by))
 		mod_delayed_work(system_wq, &conn->expire, 0);
 }
 
@@ -706,6 +677,28 @@ bool kfr_node_tight(const struct kfr_node *node)
 	return refcount_read(&node->halves) + kfr_share(most) > most;
 }
 
+/*
+ * May the owner begin another connection? When few places are left, those who have a
+ * share of the connections leave them to others; they make room for themselves only. A
+ * node of less than eight connections has no such places.
+ */
+static bool kfr_node_admits(struct kfr_node *node, u64 by)
+{
+	unsigned int most = READ_ONCE(rdm_max_conns);
+
+	lockdep_assert_held(&node->lock);
+	if (most >= 8 && kfr_node_tight(node) &&
+	    kfr_conns_owned(node, by) >= kfr_share(most)) {
+		kfr_node_hurry(node, by);
+		return false;
+	}
+	if (kfr_node_full(node)) {
+		kfr_node_hurry(node, 0);
+		return false;
+	}
+	return true;
+}
+
 /**
  * kfr_node_conn() - find or begin the connection for a message
  * @ep: the sending endpoint
@@ -717,11 +710,12 @@ bool kfr_node_tight(const struct kfr_node *node)
  *
  * Context: any; does not sleep; no lock held.
  * Return: the connection, referenced; -ENODEV: the node is closing; -ENOMEM;
- * -EAGAIN: there are rdm_max_conns, or too many that the domain's owner has begun are
- * not up.
+ * -EAGAIN: there are rdm_max_conns, or almost and the domain's owner has its share, or
+ * too many that it has begun are not up.
  */
 struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to)
 {
+	u64 by = ep->rdm->domain->base.owner;
 	struct kfr_node *node = ep->node;
 	bool passive = to.ip == node->ip && ep->addr.id > to.id;
 	struct kfr_conn *conn;
@@ -732,13 +726,10 @@ struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to)
 		conn = ERR_PTR(-ENODEV);
 	} else {
 		conn = kfr_conn_find(node, to.ip, passive);
-		if (!conn && to.ip != node->ip && kfr_node_full(node)) {
-			kfr_node_hurry(node);
+		if (!conn && to.ip != node->ip && !kfr_node_admits(node, by))
 			conn = ERR_PTR(-EAGAIN);
-		}
 		if (!conn)
-			conn = kfr_conn_begin(node, to.ip, passive,
-					      ep->rdm->domain->base.owner);
+			conn = kfr_conn_begin(node, to.ip, passive, by);
 		if (!IS_ERR(conn))
 			kfr_conn_get(conn);
 	}
@@ -827,7 +818,7 @@ bool kfr_node_make_room(struct kfr_node *node, __be32 remote)
 	if (kfr_node_tight(node)) {
 		kfr_node_drop_conn(kfr_node_unheard(node));
 		spin_lock_irq(&node->lock);
-		kfr_node_hurry(node);
+		kfr_node_hurry(node, 0);
 		spin_unlock_irq(&node->lock);
 	}
 	return !kfr_node_full(node);

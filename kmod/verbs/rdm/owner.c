@@ -58,6 +58,87 @@ void kfr_uncount(struct xarray *xa, unsigned long owner, unsigned long less)
 	xas_unlock_irqrestore(&xas, irq);
 }
 
+/**
+ * kfr_conn_charge() - count a connection for the owner who begins it
+ * @node: the node
+ * @by: the owner
+ * @most: as many that are not up as it may have
+ *
+ * Context: any. kfr_conn_uncharge(), and kfr_conn_uncount() or kfr_uncount(), are the
+ * mirror.
+ * Return: 0; -EAGAIN: it has as many; -ENOMEM.
+ */
+int kfr_conn_charge(struct kfr_node *node, u64 by, unsigned int most)
+{
+	int err;
+
+	err = kfr_count(&node->begins, by, 1, most, GFP_ATOMIC | __GFP_NOWARN);
+	if (err)
+		return err;
+	err = kfr_count(&node->owned, by, 1, ULONG_MAX,
+			GFP_ATOMIC | __GFP_NOWARN);
+	if (err)
+		kfr_uncount(&node->begins, by, 1);
+	return err;
+}
+
+/**
+ * kfr_conn_uncharge() - a connection of an owner is destroyed, or was not made
+ * @node: the node
+ * @by: the owner; 0: a peer has begun it
+ *
+ * Context: any.
+ */
+void kfr_conn_uncharge(struct kfr_node *node, u64 by)
+{
+	if (by)
+		kfr_uncount(&node->owned, by, 1);
+}
+
+/**
+ * kfr_conns_owned() - how many connections an owner has begun
+ * @node: the node
+ * @by: the owner
+ *
+ * Context: any.
+ * Return: the number of those that are not destroyed.
+ */
+unsigned long kfr_conns_owned(struct kfr_node *node, u64 by)
+{
+	return xa_to_value(xa_load(&node->owned, by));
+}
+
+/**
+ * kfr_conn_uncount() - the place of a connection is not its owner's any more
+ * @conn: the connection: up or destroyed; also one that a peer has begun
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_conn_uncount(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	if (conn->counted)
+		kfr_uncount(&conn->node->begins, conn->by, 1);
+	conn->counted = false;
+}
+
+/**
+ * kfr_conn_count() - the place of a dead connection is its owner's again
+ * @conn: the connection; also one that a peer has begun
+ *
+ * It has the place until it is destroyed. It is counted also beyond the share, but not
+ * without memory.
+ *
+ * Context: any; the caller holds the connection's lock.
+ */
+void kfr_conn_count(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	if (conn->by && !conn->counted)
+		conn->counted = !kfr_count(&conn->node->begins, conn->by, 1,
+					   ULONG_MAX, GFP_ATOMIC | __GFP_NOWARN);
+}
+
 /* Where a user's endpoints of a key are counted in kfr_node.pids and .ids. */
 static unsigned long kfr_user_index(const struct kfr_ep *ep)
 {

@@ -254,6 +254,7 @@ struct kfr_domain {
  *	first; @lock
  * @begins: how many connections an owner (kfi_domain_base.owner) has begun that are not
  *	up: not yet, or dead and not destroyed; the xarray's own lock
+ * @owned: how many it has begun that are not destroyed; the xarray's own lock
  * @pids: how many numbers up to KFR_PID_MAX a user has under one key, by user and key; the
  *	xarray's own lock
  * @ids: the same of the larger ones
@@ -276,6 +277,7 @@ struct kfr_node {
 	unsigned long turn;
 	struct list_head silent;
 	struct xarray begins;
+	struct xarray owned;
 	struct xarray pids;
 	struct xarray ids;
 	struct xarray eps;
@@ -473,8 +475,6 @@ struct kfr_conn *kfr_node_conn(struct kfr_ep *ep, struct kfr_addr to);
 struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
 			       bool passive);
 void kfr_node_unlink(struct kfr_conn *conn);
-void kfr_conn_count(struct kfr_conn *conn);
-void kfr_conn_uncount(struct kfr_conn *conn);
 struct kfr_conn *kfr_node_waiting(struct kfr_node *node, u64 cookie);
 void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_tight(const struct kfr_node *node);
@@ -488,6 +488,11 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 int kfr_count(struct xarray *xa, unsigned long owner, unsigned long more,
 	      unsigned long most, gfp_t gfp);
 void kfr_uncount(struct xarray *xa, unsigned long owner, unsigned long less);
+int kfr_conn_charge(struct kfr_node *node, u64 by, unsigned int most);
+void kfr_conn_uncharge(struct kfr_node *node, u64 by);
+unsigned long kfr_conns_owned(struct kfr_node *node, u64 by);
+void kfr_conn_count(struct kfr_conn *conn);
+void kfr_conn_uncount(struct kfr_conn *conn);
 int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep, u16 id);
 void kfr_number_drop(struct kfr_node *node, const struct kfr_ep *ep, u16 id);
 

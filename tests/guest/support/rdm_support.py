@@ -28,13 +28,10 @@ TRECEIVED = kp.CqFlags.TAGGED | kp.CqFlags.RECV
 SOCKADDR, CXI = kp.AddrFormat.SOCKADDR_IN, kp.AddrFormat.ADDR_CXI
 
 
-_PARAMETERS = Path("/sys/module/kfi_verbs/parameters")
-
-
 @contextlib.contextmanager
-def parameter(name: str, value: int) -> Iterator[None]:
-    """Give a parameter of the provider another value; what stands, stays as it is."""
-    path = _PARAMETERS / name
+def parameter(name: str, value: int, module: str = "kfi_verbs") -> Iterator[None]:
+    """Give a parameter of a module another value; what stands, stays as it is."""
+    path = Path("/sys/module") / module / "parameters" / name
     before = path.read_text()
     path.write_text(str(value))
     try:
