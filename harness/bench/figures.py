@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Turns the measurements of the guests into rows with a goal; touches no guest.
 
-A sample is one line of the plan with the figures that came back for it. Each line is repeated,
-in turn with the lines that it is compared to.
+A sample is one line of the plan with the figures that came back for it.
 """
 
 import errno
@@ -11,106 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kfabric.bench import games
+from kfabric.bench import games, plans
 
-PROVIDERS = ("sockets", "udp", "shm", "tcp")
-"""Of libfabric; the fastest of them counts."""
-
-MEMBERS = 4096
-FEW_MEMBERS = 16
-THREADS = 64
-FLOOD = 1_000_000
-_ROUNDS, _REPEATS = 2000, 5
-_FEW_ROUNDS, _MANY_REPEATS = 400, 40
-_EVENTS, _HERD = 10_000, 1_000
-_CALLS, _SLOW_CALLS = 10_000, 20
-_NO_LIMIT, _LIMIT_MS = -1, 60_000
-_RXE_COUNTED, _RXE_TIMED = (2000, 3), (1000, 10)
-PLAIN, WATCHED, PROFILED, RDM = "plain", "watched", "profiled", "rdm"
-"""Kinds of ping-pong over rxe: plain, with the probes, while a profile is open, and with tagged
-messages between RDM endpoints."""
-ON_A_LINK = ("rdmread", "rawread", "tags")
-"""Measurements of the test module whose first argument is the address of an RDMA link."""
-READ_SIZE, READ_DEPTH = 1 << 20, 4
-_READS, _READ_REPEATS = 16, 8
-FEW_TAGS, MANY_TAGS = 10, 10_000
-FEW_ENDPOINTS, MANY_ENDPOINTS = 10, 1000
-"""Of one node."""
-_PAIR = 2
-"""Endpoints that send or receive; the others are idle."""
-_TAGGED = 2000
-_LOOP_ROUNDS, _LOOP_REPEATS = 100, 3
-LOOPS = ("kfabric", "pyverbs")
-"""Libraries of the event loops in Python over a completion channel."""
-DEAD_PEERS, _EXITS = 64, 3
 _EXIT_MS = 100
-_ROUNDS_AT = {"pingpong": 2, "rxe": 0, "rdmread": 1, "rawread": 1, "events": 1, "herd": 1}
-"""Which argument of a line is its number of operations; of others it is the last one."""
 _SLAB_NOISE = 0.5
 """Bytes per event that the rest of the system may use; one leaked object per event would be at
 least 8."""
-
-
-def _rxe(messages: int, repeats: int) -> Iterable[str]:
-    """Ping-pongs over rxe.
-
-    Half of the plain ones come before those with the probes, half after them, because a guest
-    gets slower in the course of time. They do not alternate: attaching the probes patches the
-    kernel's text, which an emulated CPU may not survive many times.
-    """
-    before = repeats // 2
-    others = ((WATCHED, repeats), (PROFILED, repeats), (RDM, repeats))
-    kinds = ((PLAIN, before), *others, (PLAIN, repeats - before))
-    return (f"rxe {messages} {kind}" for kind, times in kinds for _ in range(times))
-
-
-def _reads(repeats: int) -> Iterable[str]:
-    """Reads of remote memory, with bare verbs and with kfabric in turn."""
-    numbers = f"{READ_SIZE} {_READS} {READ_DEPTH}"
-    return (f"{name} {numbers}" for _ in range(repeats) for name in ("rawread", "rdmread"))
-
-
-INSTRUCTIONS: tuple[str, ...] = (
-    *(
-        f"pingpong {kind} {policy} {_ROUNDS} 0 0 {limit}"
-        for _ in range(_REPEATS)
-        for policy in ("batch", "normal")
-        for limit in (_NO_LIMIT, _LIMIT_MS)
-        for kind in ("flag", "bare", "kfi")
-    ),
-    f"poll {FEW_MEMBERS} 1 {_CALLS}",
-    f"poll {MEMBERS} 1 {_CALLS}",
-    f"poll {MEMBERS} 0 {_CALLS}",
-    f"ioctl {MEMBERS} {_CALLS}",
-    *(f"fi_poll {provider} {MEMBERS} {_SLOW_CALLS}" for provider in PROVIDERS),
-    *_rxe(*_RXE_COUNTED),
-    *_reads(1),
-    f"tags {FEW_TAGS} 0 {_TAGGED}",
-    f"tags {MANY_TAGS} 0 {_TAGGED}",
-    f"tags {FEW_TAGS} {FEW_ENDPOINTS - _PAIR} {_TAGGED}",
-    f"tags {FEW_TAGS} {MANY_ENDPOINTS - _PAIR} {_TAGGED}",
-    *(f"events {kind} {_LOOP_ROUNDS}" for _ in range(_LOOP_REPEATS) for kind in LOOPS),
-    f"herd {THREADS} {_HERD} 1 1",
-)
-"""The plan of a guest with one CPU that counts its instructions."""
-
-TIMES: tuple[str, ...] = (
-    *(
-        f"pingpong {kind} batch {_FEW_ROUNDS} 0 1 {limit}"
-        for _ in range(_MANY_REPEATS)
-        for limit in (_NO_LIMIT, _LIMIT_MS)
-        for kind in ("flag", "bare", "kfi")
-    ),
-    f"herd {THREADS} {_EVENTS} 1 1",
-    f"herd {THREADS} {_EVENTS} 1 0",
-    f"herd {THREADS} {_HERD} 0 1",
-    f"flood {FLOOD}",
-    *_rxe(*_RXE_TIMED),
-    *_reads(_READ_REPEATS),
-    *(f"exit {DEAD_PEERS}" for _ in range(_EXITS)),
-)
-"""The plan of a guest with two CPUs. Ping-pongs are short, so that some of them run while the host
-is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +120,13 @@ def _rxe_faults(sample: Sample) -> list[str]:
         found.append(f"the probes lost {figures['lost']} records")
     # Each message is a publication and a wait in each direction.
     saw = figures["records"] >= 2 * int(sample.words[1])
-    if saw != (kind == WATCHED):
+    if saw != (kind == plans.WATCHED):
         found.append(f"the probes saw {figures['records']} records")
     return found
 
 
 _CHECKS: dict[str, Check] = {
-    "pingpong": _pingpong_faults,
+    **dict.fromkeys(("pingpong", "trip"), _pingpong_faults),
     **dict.fromkeys(("rdmread", "rawread"), _wrong("reads returned wrong bytes")),
     "tags": _wrong("messages went to the receive of another tag"),
     **dict.fromkeys(("poll", "ioctl", "fi_poll"), _wrong("calls did not return the ready queues")),
@@ -230,6 +135,7 @@ _CHECKS: dict[str, Check] = {
     "rxe": _rxe_faults,
     "events": _wrong("messages did not arrive"),
     "exit": _wrong("clients did not end by the signal"),
+    "memory": lambda _sample: [],
 }
 
 
@@ -238,16 +144,21 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
     return [
         *_wait_rows(instructions, times),
         *_poll_rows(instructions),
-        _herd_row(times, "exclusive, one at a time", "1 1", 1.05),
-        _herd_row(times, "exclusive, all at once", "1 0", 1.05),
+        _herd_row(times, "exclusive, one at a time", "1 1", 1.02),
+        _herd_row(times, "exclusive, all at once", "1 0", 1.02),
         _herd_row(times, "not exclusive", "0 1", None),
         _flood_row(times),
-        _rxe_row(WATCHED, "instructions", instructions, 1.30),
-        _rxe_row(WATCHED, "time", times, 1.15),
-        _rxe_row(PROFILED, "instructions", instructions, 1.02),
-        _rxe_row(PROFILED, "time", times, None),
-        _rxe_row(RDM, "instructions", instructions, 1.30),
-        _rxe_row(RDM, "time", times, 1.30),
+        _memory_row(times, "sleeper", "a thread in kfi_wait, beyond its stack", 200),
+        _memory_row(times, "member", "a member of a poll set", 128),
+        _memory_row(times, "cq", "an idle CQ of 256 entries", 24 << 10),
+        _trip_row("instructions", instructions),
+        _trip_row("time", times),
+        _rxe_row(plans.WATCHED, "instructions", instructions, 1.30),
+        _rxe_row(plans.WATCHED, "time", times, 1.15),
+        _rxe_row(plans.PROFILED, "instructions", instructions, 1.02),
+        _rxe_row(plans.PROFILED, "time", times, None),
+        _rxe_row(plans.RDM, "instructions", instructions, 1.30),
+        _rxe_row(plans.RDM, "time", times, 1.30),
         _read_row("instructions", instructions),
         _read_row("time", times),
         _tags_row(instructions),
@@ -258,7 +169,11 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
 
 
 def _wait_rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
-    batch, limited, normal = ("batch", _NO_LIMIT), ("batch", _LIMIT_MS), ("normal", _NO_LIMIT)
+    batch, limited, normal = (
+        ("batch", plans.NO_LIMIT),
+        ("batch", plans.LIMIT_MS),
+        ("normal", plans.NO_LIMIT),
+    )
     return [
         _wait_row(instructions, "instructions", "bare", batch, 1.20),
         _wait_row(instructions, "instructions, with a timeout", "bare", limited, 1.20),
@@ -341,14 +256,17 @@ def _call_cost(sample: Sample) -> float:
 
 
 def _poll_rows(samples: Sequence[Sample]) -> list[Row]:
-    many = _call_cost(_find(samples, "poll", MEMBERS, 1))
-    few = _call_cost(_find(samples, "poll", FEW_MEMBERS, 1))
+    many = _call_cost(_find(samples, "poll", plans.MANY_MEMBERS, 1))
+    few = _call_cost(_find(samples, "poll", plans.FEW_MEMBERS, 1))
     theirs, provider = min(
-        (_call_cost(_find(samples, "fi_poll", name)), name) for name in PROVIDERS
+        (_call_cost(_find(samples, "fi_poll", name)), name) for name in plans.PROVIDERS
     )
-    title = f"kfi_poll: {MEMBERS} / {FEW_MEMBERS} members"
+    title = f"kfi_poll: {plans.MANY_MEMBERS} / {plans.FEW_MEMBERS} members"
     found = [Row(title, many / few, 1.2, f"{many:.0f} / {few:.0f} instructions")]
-    for where, words in (("from user space", ("ioctl",)), ("in the kernel", ("poll", MEMBERS, 0))):
+    for where, words in (
+        ("from user space", ("ioctl",)),
+        ("in the kernel", ("poll", plans.MEMBERS, 0)),
+    ):
         ours = _call_cost(_find(samples, *words))
         raw = f"{theirs:.0f} ({provider}) / {ours:.0f} instructions"
         found.append(Row(f"fi_poll / kfi_poll: {where}", theirs / ours, 50, raw, at_least=True))
@@ -357,7 +275,7 @@ def _poll_rows(samples: Sequence[Sample]) -> list[Row]:
 
 def _herd_row(samples: Sequence[Sample], title: str, mode: str, goal: float | None) -> Row:
     """Wake-ups per event; the mode says whether waits are exclusive and events paced."""
-    figures = _find(samples, "herd", THREADS, None, *mode.split()).figures
+    figures = _find(samples, "herd", plans.THREADS, None, *mode.split()).figures
     wakes, events = figures["wakes"], figures["events"]
     raw = f"{wakes} / {events} events, {events - figures['read']} lost"
     return Row(f"wakes: {title}", wakes / events, goal, raw)
@@ -375,7 +293,16 @@ def _flood_row(samples: Sequence[Sample]) -> Row:
     )
 
 
-_BY = {WATCHED: "probes", PROFILED: "profile", RDM: "RDM / MSG"}
+def _memory_row(samples: Sequence[Sample], kind: str, title: str, goal: float) -> Row:
+    """The slab memory of one object."""
+    sample = _find(samples, "memory", kind)
+    figures, count = sample.figures, rounds(sample)
+    taken = figures["pages"] * figures["page"]
+    raw = f"{taken // 1024} KiB / {count}"
+    return Row(f"bytes of {title}", max(taken, 0) / count, goal, raw)
+
+
+_BY = {plans.WATCHED: "probes", plans.PROFILED: "profile", plans.RDM: "RDM / MSG"}
 
 
 def _thousands(samples: Sequence[Sample], *words: object) -> list[float]:
@@ -392,7 +319,7 @@ def rounds(sample: Sample) -> int:
     The first round trip of RDM endpoints connects, and is not measured.
     """
     name, *words = sample.words
-    return int(words[_ROUNDS_AT.get(name, -1)]) - (RDM in words)
+    return int(words[plans.ROUNDS_AT.get(name, -1)]) - (plans.RDM in words)
 
 
 def _unit(title: str) -> str:
@@ -401,9 +328,16 @@ def _unit(title: str) -> str:
 
 def _rxe_row(how: str, title: str, samples: Sequence[Sample], goal: float | None) -> Row:
     """A round trip over rxe, compared with a plain one."""
-    ours, plain = (_thousands(samples, "rxe", None, kind) for kind in (how, PLAIN))
+    ours, plain = (_thousands(samples, "rxe", None, kind) for kind in (how, plans.PLAIN))
     pair = Pair(ours, plain, title == "time")
     return pair.row(f"{_BY[how]} on rxe: {title}", goal, _unit(title))
+
+
+def _trip_row(title: str, samples: Sequence[Sample]) -> Row:
+    """A round trip of messages over rxe, compared with one by bare verbs."""
+    ours, bare = (_thousands(samples, "trip", kind) for kind in ("msg", "raw"))
+    pair = Pair(ours, bare, title == "time")
+    return pair.row(f"kfi_wait / bare verbs on rxe: {title}", 1.05, _unit(title))
 
 
 def _read_row(title: str, samples: Sequence[Sample]) -> Row:
@@ -416,24 +350,26 @@ def _read_row(title: str, samples: Sequence[Sample]) -> Row:
 
 def _tags_row(samples: Sequence[Sample]) -> Row:
     """The cost of a message with many receives posted, compared with few."""
-    many, few = (_call_cost(_find(samples, "tags", tags, 0)) for tags in (MANY_TAGS, FEW_TAGS))
-    title = f"tagged message: {MANY_TAGS} / {FEW_TAGS} receives posted"
+    many, few = (
+        _call_cost(_find(samples, "tags", tags, 0)) for tags in (plans.MANY_TAGS, plans.FEW_TAGS)
+    )
+    title = f"tagged message: {plans.MANY_TAGS} / {plans.FEW_TAGS} receives posted"
     return Row(title, many / few, 1.2, f"{many:.0f} / {few:.0f} instructions")
 
 
 def _endpoints_row(samples: Sequence[Sample]) -> Row:
     """The cost of a message with many endpoints on the node, compared with few."""
     many, few = (
-        _call_cost(_find(samples, "tags", FEW_TAGS, endpoints - _PAIR))
-        for endpoints in (MANY_ENDPOINTS, FEW_ENDPOINTS)
+        _call_cost(_find(samples, "tags", plans.FEW_TAGS, endpoints - plans.PAIR))
+        for endpoints in (plans.MANY_ENDPOINTS, plans.FEW_ENDPOINTS)
     )
-    title = f"tagged message: {MANY_ENDPOINTS} / {FEW_ENDPOINTS} endpoints on the node"
+    title = f"tagged message: {plans.MANY_ENDPOINTS} / {plans.FEW_ENDPOINTS} endpoints on the node"
     return Row(title, many / few, 1.1, f"{many:.0f} / {few:.0f} instructions")
 
 
 def _events_row(samples: Sequence[Sample]) -> Row:
     """A round trip of an event loop in Python."""
-    ours, theirs = (_thousands(samples, "events", kind) for kind in LOOPS)
+    ours, theirs = (_thousands(samples, "events", kind) for kind in plans.LOOPS)
     pair = Pair(ours, theirs, timed=False)
     return pair.row("event loop in Python: kfabric / pyverbs", 0.7, "thousand")
 
@@ -442,7 +378,7 @@ def _exit_row(samples: Sequence[Sample]) -> Row:
     """The exit of a killed client that has long messages under way."""
     costs = [sample.figures["ns"] / 1_000_000 for sample in _all(samples, "exit")]
     raw = " ".join(f"{ms:.0f}" for ms in costs)
-    title = f"exit of a client with {DEAD_PEERS} dead peers, ms"
+    title = f"exit of a client with {plans.DEAD_PEERS} dead peers, ms"
     return Row(title, games.lowest(costs), _EXIT_MS, f"{raw} ms")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kfabric.bench import figures
+from kfabric.bench import figures, plans
 from kfabric.bench.figures import Sample
 from kfabric.errors import UsageError
 
@@ -66,10 +66,10 @@ FIGURES: tuple[Figure, ...] = (
     _counted("kfi_wait, threads preempt", "pingpong kfi normal 2000 0 0 -1"),
     _counted("kfi_wait, threads preempt", "pingpong kfi normal 2000 0 0 -1", "slept", "sleeps"),
     _counted("kfi_poll, 16 members", "poll 16"),
-    _counted("kfi_poll, 4096 members", "poll 4096 1"),
+    _counted("kfi_poll, 65536 members", "poll 65536 1"),
     _counted("kfi_poll, 4096 members, none ready", "poll 4096 0"),
     _counted("KFAB_IOC_POLL", "ioctl 4096"),
-    _counted("an event for 64 exclusive waiters", "herd 64 1000 1 1", "wakes", "wakes"),
+    _counted("an event for 256 exclusive waiters", "herd 256 1000 1 1", "wakes", "wakes"),
     _counted("MSG on rxe", "rxe 2000 plain", "ns"),
     _counted("MSG on rxe, with the probes", "rxe 2000 watched", "ns"),
     _counted("MSG on rxe, with a profile", "rxe 2000 profiled", "ns"),
@@ -93,7 +93,7 @@ def plan() -> list[str]:
     wanted = [f"{figure.line} " for figure in FIGURES]
     lines = [
         line
-        for line in dict.fromkeys(figures.INSTRUCTIONS)
+        for line in dict.fromkeys(plans.INSTRUCTIONS)
         if any(f"{line} ".startswith(each) for each in wanted)
     ]
     once = [line for line in lines if line.startswith("rxe ")]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kfabric_py as kp
-from kfabric.bench import dead_peers, events, figures, libfabric
+from kfabric.bench import dead_peers, events, figures, libfabric, plans
 from kfabric.bench.rxe import Link
 from kfabric.guest import modules as guest_modules
 from kfabric_py import _uapi
@@ -98,7 +98,7 @@ def measure(line: str, link: Link) -> dict[str, int]:
         return from_user_space(*map(int, words))
     if name == "fi_poll":
         return of_libfabric(words[0], int(words[1]), int(words[2]))
-    if name in figures.ON_A_LINK:
+    if name in plans.ON_A_LINK:
         return in_kernel(" ".join([name, link.address, *words]))
     return in_kernel(line)
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kfabric.bench import figures, gate
+from kfabric.bench import figures, gate, plans
 from kfabric.bench.figures import Row, Sample
 from kfabric.bench.gate import Change
 from kfabric.bench.guest import LOOPS
@@ -64,8 +64,8 @@ def run(output: Path, measured: Measurement | None = None) -> int:
     loops, image = _prepare(output)
     choice = accel.choose(image)
     timing = guest(image, choice.accel, "bench-times", cpus=2, cmdline=(_UNTRACED, "idle=poll"))
-    counted = measure(counting(image), loops, figures.INSTRUCTIONS)
-    timed = measure(timing, loops, figures.TIMES)
+    counted = measure(counting(image), loops, plans.INSTRUCTIONS)
+    timed = measure(timing, loops, plans.TIMES)
     about = {
         "guest kernel": image.release,
         "accelerator of the times": choice.accel.name,

@@ -8,7 +8,7 @@ connected to the last message: connecting and closing wait for clock ticks.
 from contextlib import ExitStack, nullcontext
 from functools import cached_property
 
-from kfabric.bench.figures import PROFILED, RDM, WATCHED
+from kfabric.bench.plans import PROFILED, RDM, WATCHED
 from kfabric.demo import ulp
 from kfabric.guest.modules import Modules
 from kfabric.guest.topology import RdmaLink, rxe_on_dummy

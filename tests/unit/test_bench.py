@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kfabric.bench import figures, games, host
+from kfabric.bench import figures, games, host, plans
 from kfabric.bench.figures import Row, Sample
 from kfabric.errors import ExitStatus
 
@@ -26,18 +26,23 @@ def measured(line: str) -> Sample:
         cost = COSTS[words[1]] * int(words[3])
         told = {"stalled": 0, "error": 0, "slept": 2 * int(words[3])}
         return Sample(line, {"cycles": cost, "ns": cost, **told})
+    if words[0] == "trip":
+        cost = 1040 if words[1] == "msg" else 1000
+        return Sample(line, {"ns": cost * int(words[3]), "stalled": 0, "error": 0})
     if words[0] == "herd":
         events = int(words[2])
         return Sample(line, {"events": events, "read": events, "wakes": events})
+    if words[0] == "memory":
+        return Sample(line, {"pages": 2, "page": 4096})
     if words[0] == "flood":
         events = int(words[1])
         told = {"read": events, "counted": events, "ready": 0, "drained": -110}
         return Sample(line, {**told, "before": 500, "after": 490, "page": 4096})
     if words[0] == "rxe":
         rounds, kind = int(words[1]), words[2]
-        told = {"errors": 0, "lost": 0, "records": 4 * rounds if kind == figures.WATCHED else 0}
-        cost = {figures.PLAIN: 1000, figures.WATCHED: 1100, figures.PROFILED: 1010}.get(kind, 1200)
-        return Sample(line, {"ns": cost * (rounds - (kind == figures.RDM)), **told})
+        told = {"errors": 0, "lost": 0, "records": 4 * rounds if kind == plans.WATCHED else 0}
+        cost = {plans.PLAIN: 1000, plans.WATCHED: 1100, plans.PROFILED: 1010}.get(kind, 1200)
+        return Sample(line, {"ns": cost * (rounds - (kind == plans.RDM)), **told})
     if words[0] in ("rdmread", "rawread"):
         cost = 1100 if words[0] == "rdmread" else 1000
         return Sample(line, {"ns": cost * int(words[2]), "cycles": cost, "wrong": 0})
@@ -53,9 +58,7 @@ def measured(line: str) -> Sample:
 
 def whole() -> tuple[list[Sample], list[Sample]]:
     """Both plans, measured."""
-    return [measured(line) for line in figures.INSTRUCTIONS], [
-        measured(line) for line in figures.TIMES
-    ]
+    return [measured(line) for line in plans.INSTRUCTIONS], [measured(line) for line in plans.TIMES]
 
 
 def changed(samples: list[Sample], start: str, **values: int) -> list[Sample]:
@@ -97,7 +100,7 @@ def test_a_goal_is_missed_above_it_or_below_it() -> None:
     counted, timed = whole()
     slow = changed(counted, "pingpong kfi batch", cycles=10**9)
     assert row(figures.rows(slow, timed), "instructions, nothing").met is False
-    fast = changed(counted, "fi_poll udp", cycles=figures.MEMBERS)
+    fast = changed(counted, "fi_poll udp", cycles=plans.MEMBERS)
     assert row(figures.rows(fast, timed), "from user space").met is False
 
 
@@ -171,15 +174,26 @@ def test_rdm_endpoints_are_compared_with_what_is_below_them() -> None:
     assert row(rows, "tagged message", "receives").measured == pytest.approx(1)
     slow = changed(timed, "rdmread", ns=16 * 1200)
     assert row(figures.rows(counted, slow), "RDM read", "time").met is False
-    searched = changed(counted, f"tags {figures.MANY_TAGS}", cycles=2000 * 1300)
+    searched = changed(counted, f"tags {plans.MANY_TAGS}", cycles=2000 * 1300)
     assert row(figures.rows(searched, timed), "tagged message", "receives").met is False
+
+
+def test_messages_are_compared_with_bare_verbs() -> None:
+    counted, timed = whole()
+    for title in ("instructions", "time"):
+        found = row(figures.rows(counted, timed), f"bare verbs on rxe: {title}")
+        assert found.measured == pytest.approx(1.04)
+        assert found.met is True
+    dear = changed(counted, "trip msg", ns=1060 * 2000)
+    assert row(figures.rows(dear, timed), "bare verbs on rxe: instr").met is False
+    assert figures.faults(changed(timed, "trip raw", error=-5))
 
 
 def test_idle_endpoints_make_no_message_more_expensive() -> None:
     """D7: the cost of a message on a node with a thousand endpoints has a goal."""
     counted, timed = whole()
     assert row(figures.rows(counted, timed), "endpoints on the node").measured == pytest.approx(1)
-    crowd = f"tags {figures.FEW_TAGS} {figures.MANY_ENDPOINTS - 2}"
+    crowd = f"tags {plans.FEW_TAGS} {plans.MANY_ENDPOINTS - 2}"
     searched = changed(counted, crowd, cycles=2000 * 1200)
     assert row(figures.rows(searched, timed), "endpoints on the node").met is False
 
@@ -194,8 +208,17 @@ def test_an_event_loop_is_compared_with_pyverbs() -> None:
 
 def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:
     counted, timed = whole()
-    grown = changed(timed, "flood", after=500 + figures.FLOOD * 8 // 4096)
+    grown = changed(timed, "flood", after=500 + plans.FLOOD * 8 // 4096)
     assert row(figures.rows(counted, grown), "slab").met is False
+
+
+def test_memory_of_an_object_has_a_goal() -> None:
+    counted, timed = whole()
+    rows = figures.rows(counted, timed)
+    assert row(rows, "member of a poll set").measured == pytest.approx(2 * 4096 / 16384)
+    assert row(rows, "in kfi_wait").met is True
+    grown = changed(timed, "memory sleeper", pages=1024 * 208 // 4096)
+    assert row(figures.rows(counted, grown), "in kfi_wait").met is False
 
 
 @pytest.mark.parametrize(

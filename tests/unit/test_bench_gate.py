@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_bench import changed, whole
 
-from kfabric.bench import figures, gate, host
+from kfabric.bench import figures, gate, host, plans
 from kfabric.bench.gate import Reference
 from kfabric.commands import bench
 from kfabric.errors import ExitStatus, UsageError
@@ -28,7 +28,7 @@ def test_the_gate_plays_the_lines_that_it_needs_three_times_each() -> None:
     # The probes are attached once.
     watched = [i for i, line in enumerate(plan) if "watched" in line]
     assert watched == list(range(watched[0], watched[0] + 3))
-    assert set(plan) < set(figures.INSTRUCTIONS)
+    assert set(plan) < set(plans.INSTRUCTIONS)
     # The other sides of the ratios are not ours.
     assert not [line for line in plan if "pyverbs" in line or line.startswith("fi_poll")]
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Objects to measure, and threads to measure with. */
 #include <linux/delay.h>
+#include <linux/mm.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
+#include <linux/vmstat.h>
 
 #include <uapi/linux/sched/types.h>
 
@@ -171,4 +173,11 @@ int kb_until_asleep(struct task_struct *task)
 		usleep_range(100, 200);
 	}
 	return 0;
+}
+
+/* Whole pages, and some of them still in counters of single CPUs. */
+long kb_slab_pages(void)
+{
+	return global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B) +
+	       global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B);
 }

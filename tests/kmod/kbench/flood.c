@@ -4,18 +4,9 @@
  * and has an entry in a CQ that is read by polling; at the end one wait finds the
  * set ready, and once both are drained the next one times out.
  */
-#include <linux/mm.h>
 #include <linux/sched.h>
-#include <linux/vmstat.h>
 
 #include "kbench.h"
-
-/* Whole pages, and some of them still in counters of single CPUs. */
-static long kb_slab_pages(void)
-{
-	return global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B) +
-	       global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B);
-}
 
 /* All but the last entry are read; returns how many were. */
 static unsigned long kb_pour(struct kb_queue *queue, unsigned long events)

@@ -3,8 +3,8 @@
  * Measurements from inside the kernel. One is a line written to
  * /sys/kernel/debug/kfi_bench; a read of the same descriptor gives its figures,
  * as words of the form name=number. The objects are the mock provider's, and
- * completions are reported as a provider reports them; but for those of rdm.c and
- * raw.c, which need an RDMA device.
+ * completions are reported as a provider reports them; but for those of rdm.c,
+ * rawread.c and trip.c, which need an RDMA device.
  */
 #ifndef _KFI_BENCH_H_
 #define _KFI_BENCH_H_
@@ -99,13 +99,15 @@ struct task_struct *kb_thread(int (*body)(void *arg), void *arg, int cpu,
 			      bool patient, const char *name);
 void kb_stop(struct task_struct *task);
 int kb_until_asleep(struct task_struct *task);
+long kb_slab_pages(void);
 
 int kb_pingpong(struct kb *kb, const char *args);
 int kb_poll(struct kb *kb, const char *args);
 int kb_herd(struct kb *kb, const char *args);
 int kb_flood(struct kb *kb, const char *args);
+int kb_memory(struct kb *kb, const char *args);
 
-/* rdm.c, raw.c */
+/* rdm.c, rawread.c, trip.c */
 int kb_reads_parse(struct kb_reads *reads, const char *args);
 void kb_reads_fill(u8 *buf, size_t size);
 void kb_reads_tell(struct kb *kb, const struct kb_reads *reads,
@@ -113,5 +115,6 @@ void kb_reads_tell(struct kb *kb, const struct kb_reads *reads,
 int kb_rdmread(struct kb *kb, const char *args);
 int kb_tags(struct kb *kb, const char *args);
 int kb_rawread(struct kb *kb, const char *args);
+int kb_trip(struct kb *kb, const char *args);
 
 #endif /* _KFI_BENCH_H_ */

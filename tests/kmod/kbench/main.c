@@ -16,9 +16,11 @@ static const struct kb_command {
 	{ "poll ", kb_poll },
 	{ "herd ", kb_herd },
 	{ "flood ", kb_flood },
+	{ "memory ", kb_memory },
 	{ "rdmread ", kb_rdmread, true },
 	{ "rawread ", kb_rawread, true },
 	{ "tags ", kb_tags, true },
+	{ "trip ", kb_trip, true },
 };
 
 static struct dentry *kb_file;

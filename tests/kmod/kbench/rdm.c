@@ -3,7 +3,7 @@
  * Between two RDM endpoints of the device with that address:
  *
  * rdmread ADDR SIZE READS DEPTH: remote reads of SIZE bytes by key, DEPTH of them
- * at a time; raw.c does the same without kfabric.
+ * at a time; rawread.c does the same without kfabric.
  *
  * tags ADDR POSTED OTHERS MESSAGES: messages of 8 bytes, one at a time, each for
  * another one of POSTED receives, which is posted again. No tag has bits to ignore.
