@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * The two user-space loops that the bench compares, without an interpreter between the calls.
+ * The user-space loops that the bench compares, without an interpreter between the calls.
  * TSC cycles are instructions in a guest that counts them.
  */
 #include <sys/ioctl.h>
 
+#include <linux/kfabric.h>
 #include <x86intrin.h>
 
 /*
@@ -34,5 +35,41 @@ unsigned long long loop_poll(int (*poll)(void *set, void **context, int count),
 	*wrong = 0;
 	for (i = 0; i < calls; i++)
 		*wrong += poll(set, context, count) != want;
+	return __rdtsc() - start;
+}
+
+/* Make the posts of a turn, and wait until its read has returned an entry. */
+static int turn_fails(int fd, struct kfab_batch *turn)
+{
+	const struct kfab_batch_call *read = (const void *)turn->reads;
+
+	do {
+		if (ioctl(fd, KFAB_IOC_BATCH, turn) < 0 || turn->out_post_err || turn->out_wait_err)
+			return 1;
+	} while (turn->read_count && read->out_result < 1);
+	return 0;
+}
+
+/*
+ * One side of a ping-pong: @turn posts a receive and a message, sleeps in a wait set, and reads
+ * the message that came. The side that @answers waits first. Returns the cycles; @wrong is the
+ * number of turns that were not made.
+ */
+unsigned long long loop_talk(int fd, struct kfab_batch *turn, int answers, unsigned long rounds,
+			     unsigned long *wrong)
+{
+	unsigned long long start = __rdtsc();
+	struct kfab_batch last = *turn;
+
+	last.read_count = 0;
+	last.wait = 0;
+	for (*wrong = rounds; *wrong; --*wrong) {
+		/* Posts that were made are skipped. */
+		turn->posted = answers && *wrong == rounds ? turn->post_count : 0;
+		if (turn_fails(fd, turn))
+			return 0;
+	}
+	if (answers && turn_fails(fd, &last))
+		++*wrong;
 	return __rdtsc() - start;
 }

@@ -56,7 +56,8 @@ _FILES = "tests/unit/test_compat.py tests/unit/test_vm_wire.py"
 SHARD = f"{KFABRIC} test --shard {{0}}/2 --output shard-{{0}} {_FILES}"
 VENV = "python3 -m venv ~/kfabric"
 GCC = "gcc -Wall -Wextra -Werror -I kmod/include/uapi -o build/wait_set examples/wait_set.c"
-KMOD = "make -C ../../kmod KVER=$(uname -r)"
+FROM_TOP = "make -C kmod KVER=$(uname -r)"
+KMOD = FROM_TOP.replace("kmod", "../../kmod", 1)
 # As kfabric shell: the modules are loaded.
 PROMPT = KFABRIC + " run {}--variant test -- bash -ec 'python3 -m kfabric.guest.ready; eval \"$0\"'"
 # A machine after modules_install, with a net device; udevd runs.
@@ -152,6 +153,7 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} fuzz --replay .*": Run(DOCUMENTS, text="did not fail"),
     r"make -C kmod KVER=\$\(uname -r\) modules_install": Run(DOCUMENTS, stock=True),
     r"make .*KVER=\$\(uname -r\) modules_install": Run(DOCUMENTS, first=(KMOD,), stock=True),
+    r"make -C examples/.*": Run(DOCUMENTS, first=(FROM_TOP,), stock=True),
     r"make .*KVER=\$\(uname -r\).*": Run(DOCUMENTS, stock=True),
     r"(?s:depmod|modprobe -a .*|rdma link add .*|groupadd .*|cp examples/udev/.*|udevadm .*)": Run(
         DOCUMENTS, inside=BARE
