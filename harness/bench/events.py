@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import kfabric_py as kp
+from kfabric.bench.ends import SIZE, Pair
 from kfabric.guest.rc_pingpong import gid_index
 from kfabric.guest.topology import RdmaLink
 
-SIZE = 64
 _RECEIVES = 4
 _POLL_MS = 30_000
 _SIGNAL_EACH = 16
@@ -33,54 +33,12 @@ class OfKfabric:
     """Two ends, 0 and 1, with kfabric's verbs provider through kfabric_py."""
 
     def __init__(self, link: RdmaLink, stack: contextlib.ExitStack) -> None:
-        device = stack.enter_context(kp.Device())
-        offer = device.getinfo(provider="verbs", source=(link.address, 0))[0]
-        fabric = stack.enter_context(device.fabric(offer))
-        eq = stack.enter_context(fabric.eq())
-        listener = stack.enter_context(fabric.passive_ep(offer))
-        listener.bind(eq)
-        listener.listen()
-        name = listener.getname()
-        assert isinstance(name, tuple)
-        info = device.getinfo(provider="verbs", dest=(link.address, name[1]))[0]
-        self._channel = stack.enter_context(fabric.comp_channel(blocking=False))
-        self._eps: list[kp.Endpoint] = []
-        self._cqs: list[kp.CompletionQueue] = []
-        self._places: list[tuple[kp.Segment, kp.Segment]] = []
-        eqs = [self._end(device, fabric, info, stack)]
-        self._eps[0].connect()
-        event = eq.sread(timeout=30)
-        assert event is not None and event.request is not None
-        eqs.append(self._end(device, fabric, event.request, stack))
-        self._eps[1].accept()
-        for each in eqs:
-            answer = each.sread(timeout=30)
-            assert answer is not None and answer.event is kp.Event.CONNECTED
-
-    def _end(
-        self,
-        device: kp.Device,
-        fabric: kp.Fabric,
-        to: kp.Info | kp.ConnectionRequest,
-        stack: contextlib.ExitStack,
-    ) -> kp.EventQueue:
-        info = to if isinstance(to, kp.Info) else to.info
-        domain = stack.enter_context(fabric.domain(info))
-        cq = stack.enter_context(domain.cq(64, channel=self._channel))
-        eq = stack.enter_context(fabric.eq())
-        buffer = stack.enter_context(device.buffer(4096))
-        ep = stack.enter_context(domain.endpoint(to))
-        ep.bind(cq, transmit=True, selective=True)
-        ep.bind(cq, recv=True)
-        ep.bind(eq)
-        ep.enable()
-        self._eps.append(ep)
-        self._cqs.append(cq)
-        self._places.append((buffer[:SIZE], buffer[SIZE : 2 * SIZE]))
-        for _ in range(_RECEIVES):
-            ep.recv(buffer[:SIZE])
-        cq.req_notify()
-        return eq
+        pair = Pair(stack.enter_context(kp.Device()), link, stack)
+        self._channel = stack.enter_context(pair.fabric.comp_channel(blocking=False))
+        self._ends = pair.connect(lambda domain: domain.cq(64, channel=self._channel), _RECEIVES)
+        self._cqs = [end.cq for end in self._ends]
+        for cq in self._cqs:
+            cq.req_notify()
 
     def fd(self) -> int:
         """The channel's descriptor."""
@@ -88,7 +46,7 @@ class OfKfabric:
 
     def send(self, end: int) -> None:
         """Send a message from an end."""
-        self._eps[end].send(self._places[end][1])
+        self._ends[end].ep.send(self._ends[end].sent)
 
     def handle(self) -> int:
         """Handle the pending event; return the end whose message came, or -1."""
@@ -100,7 +58,7 @@ class OfKfabric:
         while True:
             entries = event.cq.read(_AT_ONCE)
             for _ in entries:
-                self._eps[end].recv(self._places[end][0])
+                self._ends[end].ep.recv(self._ends[end].received)
                 came = end
             if len(entries) < _AT_ONCE:
                 return came

@@ -133,7 +133,7 @@ _CHECKS: dict[str, Check] = {
     "herd": _herd_faults,
     "flood": _flood_faults,
     "rxe": _rxe_faults,
-    "events": _wrong("messages did not arrive"),
+    **dict.fromkeys(("events", "talk"), _wrong("messages did not arrive")),
     "exit": _wrong("clients did not end by the signal"),
     "memory": lambda _sample: [],
 }
@@ -163,6 +163,7 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         _read_row("time", times),
         _tags_row(instructions),
         _endpoints_row(instructions),
+        _talk_row(instructions),
         _events_row(instructions),
         _exit_row(times),
     ]
@@ -365,6 +366,13 @@ def _endpoints_row(samples: Sequence[Sample]) -> Row:
     )
     title = f"tagged message: {plans.MANY_ENDPOINTS} / {plans.FEW_ENDPOINTS} endpoints on the node"
     return Row(title, many / few, 1.1, f"{many:.0f} / {few:.0f} instructions")
+
+
+def _talk_row(samples: Sequence[Sample]) -> Row:
+    """A round trip between two processes, in C."""
+    ours, theirs = (_thousands(samples, "talk", kind) for kind in plans.TALKERS)
+    pair = Pair(ours, theirs, timed=False)
+    return pair.row("ping-pong of processes: kfabric / ibv_rc_pingpong -e", 0.85, "thousand")
 
 
 def _events_row(samples: Sequence[Sample]) -> Row:

@@ -78,6 +78,7 @@ FIGURES: tuple[Figure, ...] = (
     _counted("tagged message, 10 receives posted", "tags 10 0"),
     _counted("tagged message, 10000 receives posted", "tags 10000 0"),
     _counted("tagged message, 1000 endpoints on the node", "tags 10 998"),
+    _counted("ping-pong of processes", "talk kfabric", "ns"),
     _counted("event loop in Python", "events kfabric", "ns"),
     _counted("event loop in Python", "events kfabric", "calls", "system calls"),
 )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kfabric_py as kp
-from kfabric.bench import dead_peers, events, figures, libfabric, plans
+from kfabric.bench import dead_peers, events, figures, libfabric, plans, talk
 from kfabric.bench.rxe import Link
 from kfabric.guest import modules as guest_modules
 from kfabric_py import _uapi
@@ -39,10 +39,14 @@ def in_kernel(line: str) -> dict[str, int]:
         os.close(fd)
 
 
+def _loops() -> ctypes.CDLL:
+    return ctypes.CDLL(os.environ[LOOPS])
+
+
 def _timed(function: str, calls: int, *arguments: object) -> dict[str, int]:
     """Run a loop of loop.c; each call has to return 0."""
     wrong = ctypes.c_ulong()
-    loop = getattr(ctypes.CDLL(os.environ[LOOPS]), function)
+    loop = getattr(_loops(), function)
     loop.restype = ctypes.c_uint64
     cycles = loop(*arguments, 0, ctypes.c_ulong(calls), ctypes.byref(wrong))
     return {"cycles": cycles, "wrong": wrong.value}
@@ -92,6 +96,11 @@ def measure(line: str, link: Link) -> dict[str, int]:
         return link.measure(int(words[0]), words[1])
     if name == "events":
         return events.measure(words[0], link.link, int(words[1]))
+    if name == "talk":
+        rounds = int(words[1])
+        if words[0] == plans.TALKERS[1]:
+            return talk.of_verbs(link.link, rounds)
+        return talk.of_kfabric(_loops(), link.link, rounds)
     if name == "exit":
         return dead_peers.measure(link.link, int(words[0]))
     if name == "ioctl":

@@ -123,7 +123,8 @@ def build_loops(output: Path) -> Path:
     """Compile loop.c for the guests. Raises BuildError."""
     target = output / "loops.so"
     source = Path(__file__).with_name("loop.c")
-    argv = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(target), str(source)]
+    argv = ["gcc", "-O2", "-shared", "-fPIC", "-I", str(prepare.SOURCE / "kmod/include/uapi")]
+    argv += ["-o", str(target), str(source)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise BuildError(f"{source.name} does not compile", console=done.stderr)

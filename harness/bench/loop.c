@@ -63,6 +63,7 @@ unsigned long long loop_talk(int fd, struct kfab_batch *turn, int answers, unsig
 
 	last.read_count = 0;
 	last.wait = 0;
+	last.deadline = 0;
 	for (*wrong = rounds; *wrong; --*wrong) {
 		/* Posts that were made are skipped. */
 		turn->posted = answers && *wrong == rounds ? turn->post_count : 0;

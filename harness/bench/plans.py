@@ -37,10 +37,12 @@ _TAGGED = 2000
 _LOOP_ROUNDS, _LOOP_REPEATS = 100, 3
 LOOPS = ("kfabric", "pyverbs")
 """Libraries of the event loops in Python over a completion channel."""
+TALKERS = ("kfabric", "verbs")
+"""Libraries of the ping-pongs between processes: an ioctl a turn, and ibv_rc_pingpong -e."""
 DEAD_PEERS, _EXITS = 64, 3
 ROUNDS_AT = {
     **dict.fromkeys(("pingpong", "trip"), 2),
-    **dict.fromkeys(("rdmread", "rawread", "events", "herd"), 1),
+    **dict.fromkeys(("rdmread", "rawread", "events", "herd", "talk"), 1),
     "rxe": 0,
 }
 """Which argument of a line is its number of operations; of others it is the last one."""
@@ -92,6 +94,7 @@ INSTRUCTIONS: tuple[str, ...] = (
     f"tags {FEW_TAGS} {FEW_ENDPOINTS - PAIR} {_TAGGED}",
     f"tags {FEW_TAGS} {MANY_ENDPOINTS - PAIR} {_TAGGED}",
     *(f"events {kind} {_LOOP_ROUNDS}" for _ in range(_LOOP_REPEATS) for kind in LOOPS),
+    *(f"talk {kind} {_ROUNDS}" for _ in range(_LOOP_REPEATS) for kind in TALKERS),
     f"herd {THREADS} {_HERD} 1 1",
 )
 """The plan of a guest with one CPU that counts its instructions."""

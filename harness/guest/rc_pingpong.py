@@ -10,6 +10,7 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 from kfabric.guest.modules import need
 from kfabric.guest.topology import RdmaLink, gid_addresses, rxe_on_dummy
@@ -30,14 +31,26 @@ def main() -> int:
         return play(link, args.iterations, args.timeout)
 
 
-def play(link: RdmaLink, iterations: int, timeout: float) -> int:
-    """Run both sides on a link; the exit status of the first side that fails, or 0."""
+def play(
+    link: RdmaLink, iterations: int, timeout: float, size: int = 4096, into: IO[str] | None = None
+) -> int:
+    """Run both sides on a link; the exit status of the first side that fails, or 0.
+
+    Args:
+        link: the link.
+        iterations: messages of each side.
+        timeout: in seconds.
+        size: bytes of a message.
+        into: gets what the client prints; None: standard output.
+    """
     words = ["ibv_rc_pingpong", "-e", "-d", link.name, "-g", str(gid_index(link))]
-    words += ["-p", str(PORT), "-n", str(iterations)]
+    words += ["-p", str(PORT), "-n", str(iterations), "-s", str(size)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as server:
         try:
             wait_until(listening, f"port {PORT} listens", 30.0)
-            client = subprocess.run([*words, "127.0.0.1"], timeout=timeout, check=False)
+            client = subprocess.run(
+                [*words, "127.0.0.1"], stdout=into, timeout=timeout, check=False
+            )
             return server.wait(timeout) or client.returncode
         finally:
             server.kill()

@@ -46,7 +46,7 @@ def measured(line: str) -> Sample:
     if words[0] in ("rdmread", "rawread"):
         cost = 1100 if words[0] == "rdmread" else 1000
         return Sample(line, {"ns": cost * int(words[2]), "cycles": cost, "wrong": 0})
-    if words[0] == "events":
+    if words[0] in ("events", "talk"):
         cost = 600 if words[1] == "kfabric" else 1000
         told = {"wrong": 0, "calls": 10 * int(words[2])}
         return Sample(line, {"ns": cost * int(words[2]), **told})
@@ -204,6 +204,14 @@ def test_an_event_loop_is_compared_with_pyverbs() -> None:
     assert found.measured == pytest.approx(0.6)
     assert found.met is True
     assert figures.faults(changed(counted, "events kfabric", wrong=1))
+
+
+def test_processes_are_compared_with_ibv_rc_pingpong() -> None:
+    counted, timed = whole()
+    found = row(figures.rows(counted, timed), "ping-pong of processes")
+    assert found.measured == pytest.approx(0.6)
+    assert found.met is True
+    assert figures.faults(changed(counted, "talk verbs", wrong=1))
 
 
 def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:
