@@ -158,9 +158,19 @@ bool kfi_cq_has_room(struct kfid_cq *fcq)
 EXPORT_SYMBOL_GPL(kfi_cq_has_room);
 
 /*
- * Half of the ring is free, also for what is reserved: the providers that wait may
- * try again. Not earlier, or they would be refused again at once; but a reader that
- * waits for more entries must get them.
+ * How far peers may fill the ring: half of it, as the other half is for what the ULP
+ * has posted; or as far as a reader waits for.
+ */
+static u32 kfi_cq_most(const struct kfi_cq *cq)
+{
+	lockdep_assert_held(&cq->src.lock);
+	return max3(cq->size / 2, cq->want, 1U);
+}
+
+/*
+ * Half of what peers may fill is free, also for what is reserved: the providers that
+ * wait may try again. Not earlier, or they would be refused again at once; but a reader
+ * that waits for more entries must get them.
  */
 static void kfi_cq_offer_room(struct kfi_cq *cq)
 {
@@ -168,7 +178,7 @@ static void kfi_cq_offer_room(struct kfi_cq *cq)
 	struct kfi_cq_room *room, *next;
 
 	lockdep_assert_held(&cq->src.lock);
-	if (used > cq->size / 2 && used >= cq->want)
+	if (used > kfi_cq_most(cq) / 2 && used >= cq->want)
 		return;
 	list_for_each_entry_safe(room, next, &cq->rooms, link) {
 		list_del_init(&room->link);
@@ -182,9 +192,10 @@ static void kfi_cq_offer_room(struct kfi_cq *cq)
  * @room: without room, its work item is queued when there is some again
  *
  * A provider that makes peers wait calls it before it accepts an operation, and
- * kfi_cq_unreserve() once the completion is reported. Completions that the ULP has
- * posted operations for do not heed what is reserved: they can still overrun the CQ.
- * An overrun CQ stores nothing, so it has room for everything.
+ * kfi_cq_unreserve() once the completion is reported. Peers get half of the CQ, or as
+ * much as a reader waits for. The rest is for operations that the ULP has posted, which
+ * nobody counts: with more of them, they can overrun the CQ. An overrun CQ stores
+ * nothing, so it has room for everything.
  *
  * Context: any; a lock of the provider may be held that the work item takes, too, so
  * that it finds what the caller does after a refusal; takes source->lock.
@@ -197,7 +208,7 @@ bool kfi_cq_reserve(struct kfid_cq *fcq, struct kfi_cq_room *room)
 	bool ok;
 
 	spin_lock_irqsave(&cq->src.lock, flags);
-	ok = cq->overrun || kfi_cq_fill(cq) + cq->reserved < cq->size;
+	ok = cq->overrun || kfi_cq_fill(cq) + cq->reserved < kfi_cq_most(cq);
 	if (ok)
 		cq->reserved++;
 	else if (list_empty(&room->link))

@@ -29,6 +29,8 @@ static void kfv_device_release(struct kref *ref)
 {
 	struct kfv_device *dev = container_of(ref, struct kfv_device, ref);
 
+	/* It is empty, but a count that found no memory may leave nodes. */
+	xa_destroy(&dev->cqes);
 	mutex_destroy(&dev->lock);
 	mutex_destroy(&dev->disconnect_lock);
 	kfree(dev);

@@ -697,11 +697,31 @@ def test_reader_that_waits_for_many_messages_gets_them(
     # Nothing is on its way then: all that do not fit are refused.
     while any(request.sent for request in requests):
         b.handle_one()
-    assert [request.done for request in requests] == [True] * 16 + [False] * 8
+    assert [request.done for request in requests] == [True] * 8 + [False] * 16
     assert len(a.cq.sread(3, threshold=1, timeout=LIMIT)) == 3
     call = in_thread(lambda: a.cq.sread(16, threshold=14, timeout=LIMIT))
     b.handle_until(Op.RESUME)
     assert len(call.result()) >= 14
+
+
+def test_peer_that_fills_a_queue_leaves_room_for_what_is_posted(rdm: RdmNet, node: Node) -> None:
+    """Q2: it acknowledges the sends once it is told that its own messages have no room."""
+    a, b = begun_here(rdm, node, size=16)
+    a.ep.multi_recv(a.buffer[:256])
+    for context in range(8):
+        a.ep.send(a.buffer[:8], context=context)
+    b.silent = True
+    requests = [b.send(number(a), b"") for _ in range(24)]
+    while any(request.sent for request in requests):
+        b.handle_one()
+    b.silent = False
+    b.acknowledge()
+    # The reply shows that the acknowledgement has arrived.
+    b.write(number(a), 0, 0, b"")
+    b.handle_until(Op.ERR)
+    entries = [a.entry() for _ in range(16)]
+    assert [entry.flags for entry in entries] == [RECEIVED] * 8 + [SENT] * 8
+    assert sorted(entry.context for entry in entries[8:]) == list(range(8))
 
 
 def test_closing_endpoint_cancels(rdm: RdmNet, node: Node, in_thread: InThread) -> None:

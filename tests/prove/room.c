@@ -25,7 +25,7 @@ static void try_again(struct work_struct *work)
 static void try_last(struct work_struct *work)
 {
 	if (kfi_cq_reserve(cq[0], &room))
-		report_reserved(entry_number(SECOND, 4));
+		report_reserved(entry_number(SECOND, 3));
 }
 
 static void setup(void)
@@ -63,7 +63,7 @@ PROVE_SCENARIO(room_refused, .rules = "V7 Q2", .tables = "1",
 	       .setup = setup, .finish = finish,
 	       .threads = { { "reader", read_two }, { "provider", report_two } });
 
-/* Three entries of four are there, one more is promised; the reader wants all four. */
+/* Two entries of four are there, and peers may cause no more; the reader wants three. */
 static void setup_wanted(void)
 {
 	unsigned int i;
@@ -72,29 +72,26 @@ static void setup_wanted(void)
 	open_threshold_cq(0);
 	INIT_LIST_HEAD(&room.link);
 	INIT_WORK(&room.work, try_last);
-	for (i = 1; i <= 3; i++)
+	for (i = 1; i <= 2; i++)
 		complete_op(0, entry_number(SECOND, i), 0);
-	prove_check(kfi_cq_reserve(cq[0], &room), "there is room for a fourth entry");
 }
 
-/* The operation with the promise ends without a report; then another one begins. */
-static void report_fourth(void)
+/* It is refused before the reader waits, and not after. */
+static void report_third(void)
 {
-	const bool reserved = kfi_cq_reserve(cq[0], &room);
-
-	prove_check(!reserved, "the ring is full with what is promised");
-	kfi_cq_unreserve(cq[0]);
+	if (kfi_cq_reserve(cq[0], &room))
+		report_reserved(entry_number(SECOND, 3));
 }
 
-static void read_four(void)
+static void read_three(void)
 {
-	sread_cq(0, 4, 4, FOREVER);
+	sread_cq(0, 3, 3, FOREVER);
 }
 
 static void finish_wanted(void)
 {
-	prove_check(records[FIRST].n == 4, "the reader gets its threshold");
-	check_entries(SECOND, 4);
+	prove_check(records[FIRST].n == 3, "the reader gets its threshold");
+	check_entries(SECOND, 3);
 	kfi_cq_leave(cq[0], &room);
 	close_all();
 }
@@ -102,7 +99,35 @@ static void finish_wanted(void)
 PROVE_SCENARIO(room_wanted, .rules = "Q4 V7", .tables = "4",
 	       .says = "a reader waits for more entries than the provider had room for",
 	       .setup = setup_wanted, .finish = finish_wanted,
-	       .threads = { { "reader of 4", read_four }, { "provider", report_fourth } });
+	       .threads = { { "reader of 3", read_three }, { "provider", report_third } });
+
+/* The promise of the second of two entries is given back; then there is room again. */
+static void setup_promised(void)
+{
+	open_domain();
+	open_threshold_cq(0);
+	INIT_LIST_HEAD(&room.link);
+	INIT_WORK(&room.work, try_again);
+	complete_op(0, entry_number(SECOND, 1), 0);
+	prove_check(kfi_cq_reserve(cq[0], &room), "there is room for a second entry");
+	prove_check(!kfi_cq_reserve(cq[0], &room), "half of the ring is for what is posted");
+}
+
+static void give_back(void)
+{
+	kfi_cq_unreserve(cq[0]);
+}
+
+PROVE_SCENARIO(room_promised, .rules = "V7 Q2", .tables = "4",
+	       .says = "an operation with a promise ends without a report, beside a reader",
+	       .setup = setup_promised, .finish = finish,
+	       .threads = { { "reader", read_two },
+			    { "provider", give_back } });
+
+static void read_four(void)
+{
+	sread_cq(0, 4, 4, FOREVER);
+}
 
 /* A reader of one does not take the room from a reader of four. */
 static void try_fifth(struct work_struct *work)

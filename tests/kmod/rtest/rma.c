@@ -139,16 +139,18 @@ static int rt_write_many(struct rt *rt, size_t len)
 }
 
 /*
- * The target does not read before its queue is full, that is before the initiator
- * has as many entries of its own. Then it reads one by one.
+ * The target does not read before its queue has no room for peers, which is half of
+ * it, that is before the initiator has as many entries of its own. Then it reads one by
+ * one.
  */
 static void rt_read_late(struct rt *rt, size_t len)
 {
+	const unsigned int room = rt->b_entries / 2;
 	struct kfi_cq_tagged_entry entry;
 	unsigned int i;
 
 	RT_EQ(rt, rt_write_many(rt, len), 0);
-	for (i = 0; i < rt->b_entries; i++)
+	for (i = 0; i < room; i++)
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	for (i = 0; i < RT_WRITES; i++) {
 		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
@@ -156,7 +158,7 @@ static void rt_read_late(struct rt *rt, size_t len)
 		      KFI_RMA | KFI_REMOTE_WRITE | KFI_REMOTE_CQ_DATA);
 		RT_EQ(rt, entry.data, i);
 	}
-	for (i = rt->b_entries; i < RT_WRITES; i++)
+	for (i = room; i < RT_WRITES; i++)
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, rt_talk(rt), 0);
 }
