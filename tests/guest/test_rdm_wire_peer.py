@@ -690,7 +690,7 @@ def test_messages_are_not_wanted_without_room_in_the_queue(rdm: RdmNet, node: No
 def test_reader_that_waits_for_many_messages_gets_them(
     rdm: RdmNet, node: Node, in_thread: InThread
 ) -> None:
-    """Q2, Q4: with more than half of the queue unread, and messages that wait for room."""
+    """Q2, Q4: half of the queue is full, so messages wait for room, but the reader wants more."""
     a, b = begun_here(rdm, node, size=16, threshold=True)
     a.ep.multi_recv(a.buffer[:256])
     requests = [b.send(number(a), b"") for _ in range(24)]
@@ -698,7 +698,6 @@ def test_reader_that_waits_for_many_messages_gets_them(
     while any(request.sent for request in requests):
         b.handle_one()
     assert [request.done for request in requests] == [True] * 8 + [False] * 16
-    assert len(a.cq.sread(3, threshold=1, timeout=LIMIT)) == 3
     call = in_thread(lambda: a.cq.sread(16, threshold=14, timeout=LIMIT))
     b.handle_until(Op.RESUME)
     assert len(call.result()) >= 14
