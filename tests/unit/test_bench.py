@@ -198,20 +198,15 @@ def test_idle_endpoints_make_no_message_more_expensive() -> None:
     assert row(figures.rows(searched, timed), "endpoints on the node").met is False
 
 
-def test_an_event_loop_is_compared_with_pyverbs() -> None:
+@pytest.mark.parametrize(
+    ("title", "line"), [("event loop", "events kfabric"), ("ping-pong of processes", "talk verbs")]
+)
+def test_programs_are_compared_with_those_of_verbs(title: str, line: str) -> None:
     counted, timed = whole()
-    found = row(figures.rows(counted, timed), "event loop")
+    found = row(figures.rows(counted, timed), title)
     assert found.measured == pytest.approx(0.6)
     assert found.met is True
-    assert figures.faults(changed(counted, "events kfabric", wrong=1))
-
-
-def test_processes_are_compared_with_ibv_rc_pingpong() -> None:
-    counted, timed = whole()
-    found = row(figures.rows(counted, timed), "ping-pong of processes")
-    assert found.measured == pytest.approx(0.6)
-    assert found.met is True
-    assert figures.faults(changed(counted, "talk verbs", wrong=1))
+    assert figures.faults(changed(counted, line, wrong=1))
 
 
 def test_growth_of_one_small_object_per_event_misses_the_goal() -> None:
