@@ -295,7 +295,7 @@ def _flood_row(samples: Sequence[Sample]) -> Row:
 
 
 def _memory_row(samples: Sequence[Sample], kind: str, title: str, goal: float) -> Row:
-    """The slab memory of one object."""
+    """The memory of one object."""
     sample = _find(samples, "memory", kind)
     figures, count = sample.figures, rounds(sample)
     taken = figures["pages"] * figures["page"]
