@@ -254,6 +254,7 @@ int kfi_pep_base_init(struct kfi_pep_base *base, struct kfid_fabric *fabric,
 	base->fabric = kfi_fabric_of(fabric);
 	INIT_LIST_HEAD(&base->bound);
 	base->id = kfi_new_id();
+	base->owner = base->id;
 	kfi_fid_init(&base->pep.fid, KFI_CLASS_PEP, context, fid_ops);
 	kfi_trace(object_new, base->id, KFI_CLASS_PEP, base->fabric->id);
 	kfi_listed_add(&base->listed, &base->pep.fid);

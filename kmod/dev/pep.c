@@ -34,9 +34,12 @@ long kfd_pep_open(struct kfd_call *call)
 		return PTR_ERR(info);
 	ret = kfi_passive_ep(kfd_fabric_of(fabric), info, &pep, obj);
 	kfi_freeinfo(info);
-	if (!ret)
-		kfd_open_done(obj, &pep->fid, &arg->out_handle, &arg->out_id);
-	return ret;
+	if (ret)
+		return ret;
+	container_of(pep, struct kfi_pep_base, pep)->owner =
+		kfd_user_owner(call->client->user);
+	kfd_open_done(obj, &pep->fid, &arg->out_handle, &arg->out_id);
+	return 0;
 }
 
 /**

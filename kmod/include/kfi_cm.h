@@ -115,7 +115,8 @@ static inline int kfi_listen(struct kfid_pep *pep)
  *
  * Context: Process context. May sleep.
  * Return: 0 if the request was started, -KFI_EINVAL, -KFI_EOPBADSTATE,
- *	-KFI_ENOEQ, -KFI_EACCES if a port is reserved, -KFI_ENOSYS.
+ *	-KFI_ENOEQ, -KFI_EACCES if a port is reserved, -KFI_EAGAIN if as many
+ *	connections of the user wait for a peer as may, -KFI_ENOSYS.
  */
 static inline int kfi_connect(struct kfid_ep *ep, const void *addr,
 			      const void *param, size_t paramlen)
@@ -164,7 +165,8 @@ static inline int kfi_reject(struct kfid_pep *pep, kfid_t connreq,
  * The peer gets KFI_SHUTDOWN.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_ENOTCONN, -KFI_EBADFLAGS, -KFI_ENOSYS.
+ * Return: 0, -KFI_ENOTCONN, -KFI_EAGAIN as for kfi_connect(), -KFI_EBADFLAGS,
+ *	-KFI_ENOSYS.
  */
 static inline int kfi_shutdown(struct kfid_ep *ep, uint64_t flags)
 {

@@ -201,7 +201,8 @@ struct kfi_domain_base {
 
 /*
  * Providers limit what an owner takes of the resources that domains share. A user of
- * /dev/kfabric is one owner, with all its clients; a domain of a module is another one.
+ * /dev/kfabric is one owner, with all its clients; a domain or a passive endpoint of a
+ * module is another one.
  */
 #define KFI_OWNER_USER		BIT_ULL(32)	/* + the user's id */
 
@@ -512,6 +513,7 @@ struct kfi_pep_room;
  * @room: slots of @eq; kfi_pep_lock
  * @bound: on the list of @eq's passive endpoints; kfi_pep_lock
  * @id: names the object in tracepoints; constant
+ * @owner: as that of a domain; constant once the passive endpoint listens
  * @listed: on the list of all objects; kfi_listed_lock
  */
 struct kfi_pep_base {
@@ -521,6 +523,7 @@ struct kfi_pep_base {
 	struct kfi_pep_room *room;
 	struct list_head bound;
 	u32 id;
+	u64 owner;
 	struct kfi_listed listed;
 };
 

@@ -98,6 +98,32 @@ static bool kfv_conn_wrong_device(const struct kfv_conn *conn)
 }
 
 /*
+ * A message is about to be sent that RDMA CM repeats until the peer answers. Without
+ * memory it is not counted, since no connection has to stay up for want of it. Return: 0;
+ * -EAGAIN: as many of the user wait for an answer as may.
+ */
+static int kfv_conn_ask(struct kfv_conn *conn)
+{
+	int err;
+
+	lockdep_assert_held(&conn->lock);
+	if (!conn->user || conn->asks)
+		return 0;
+	err = kfv_ask(conn->pd->dev, conn->user, UINT_MAX);
+	conn->asks = !err;
+	return err == -EAGAIN ? err : 0;
+}
+
+/* The mirror: the peer has answered, or RDMA CM has given up. */
+static void kfv_conn_answered(struct kfv_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	if (conn->asks)
+		kfv_answered(conn->pd->dev, conn->user);
+	conn->asks = false;
+}
+
+/*
  * Connecting has failed: receives that are posted already are flushed, and the error
  * is reported. An id on another device is left to the work item, because this may
  * be an event handler of that id, where rdma_destroy_id() would deadlock.
@@ -107,6 +133,7 @@ static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
 {
 	lockdep_assert_held(&conn->lock);
 	WRITE_ONCE(conn->state, KFV_CLOSED);
+	kfv_conn_answered(conn);
 	kfv_conn_error(conn);
 	kfv_conn_report_err(conn, err, prov_errno, data, len);
 	if (kfv_conn_wrong_device(conn))
@@ -119,16 +146,25 @@ static void kfv_conn_fail(struct kfv_conn *conn, int err, int prov_errno,
  * disconnect request. So it is moved here; otherwise posted receives would never
  * be flushed. The state changes first: a post that runs at the same time either
  * fails or is flushed.
- *
- * rdma_disconnect() sends the request, or the answer to that of the peer. It does not
- * wait, and it may be called from an event handler.
  */
-static void kfv_conn_disconnect(struct kfv_conn *conn)
+static void kfv_conn_end(struct kfv_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
 	WRITE_ONCE(conn->state, KFV_CLOSED);
 	kfv_conn_error(conn);
-	rdma_disconnect(conn->id);
+}
+
+/*
+ * The same, and the peer is sent a disconnect request. If too many of the user wait for
+ * an answer, kfv_id_destroy() sends it, when the endpoint is closed. rdma_disconnect() does
+ * not wait.
+ */
+static void kfv_conn_disconnect(struct kfv_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	kfv_conn_end(conn);
+	if (!kfv_conn_ask(conn))
+		rdma_disconnect(conn->id);
 }
 
 /*
@@ -275,6 +311,7 @@ static void kfv_cm_response(struct kfv_conn *conn,
 		return;
 	}
 	kfv_conn_set_up(conn, KFV_CONNECTED);
+	kfv_conn_answered(conn);
 	kfv_keepalive_start(conn);
 	kfv_conn_report(conn, KFI_CONNECTED, peer->private_data,
 			peer->private_data_len);
@@ -293,6 +330,7 @@ static void kfv_cm_established(struct kfv_conn *conn,
 	if (!active && conn->state != KFV_ACCEPTED)
 		return;
 	kfv_conn_set_up(conn, KFV_CONNECTED);
+	kfv_conn_answered(conn);
 	kfv_keepalive_start(conn);
 	kfv_conn_report(conn, KFI_CONNECTED,
 			active ? peer->private_data : NULL,
@@ -314,13 +352,18 @@ static int kfv_reject_errno(int reason)
 	}
 }
 
-/* May come after kfi_shutdown(): then the state is KFV_CLOSED, and no event is due. */
+/*
+ * May come after kfi_shutdown(): then the state is KFV_CLOSED, and no event is due.
+ * rdma_disconnect() sends the answer here, which is not repeated.
+ */
 static void kfv_cm_disconnected(struct kfv_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
+	kfv_conn_answered(conn);
 	if (!kfv_conn_up(conn))
 		return;
-	kfv_conn_disconnect(conn);
+	kfv_conn_end(conn);
+	rdma_disconnect(conn->id);
 	kfv_conn_report(conn, KFI_SHUTDOWN, NULL, 0);
 }
 
@@ -484,11 +527,15 @@ static int kfv_connect_start(struct kfv_ep *ep)
 
 	/* Events may come before rdma_resolve_addr() returns. */
 	mutex_lock(&conn->lock);
-	conn->id = id;
-	WRITE_ONCE(conn->state, KFV_CONNECTING);
+	err = kfv_conn_ask(conn);
+	if (!err) {
+		conn->id = id;
+		WRITE_ONCE(conn->state, KFV_CONNECTING);
+	}
 	mutex_unlock(&conn->lock);
-	err = rdma_resolve_addr(id, src, (struct sockaddr *)&ep->dst,
-				KFV_RESOLVE_MS);
+	if (!err)
+		err = rdma_resolve_addr(id, src, (struct sockaddr *)&ep->dst,
+					KFV_RESOLVE_MS);
 	if (!err)
 		return 0;
 
@@ -496,6 +543,7 @@ static int kfv_connect_start(struct kfv_ep *ep)
 	mutex_lock(&conn->lock);
 	conn->id = NULL;
 	WRITE_ONCE(conn->state, KFV_IDLE);
+	kfv_conn_answered(conn);
 	mutex_unlock(&conn->lock);
 	rdma_destroy_id(id);
 	return err == -ENODEV ? -EADDRNOTAVAIL : err;
@@ -600,6 +648,8 @@ static int kfv_ep_shutdown(struct kfid_ep *fid, u64 flags)
 	else if (!kfv_conn_up(conn))
 		err = -ENOTCONN;
 	else
+		err = kfv_conn_ask(conn);
+	if (!err)
 		kfv_conn_disconnect(conn);
 	mutex_unlock(&conn->lock);
 	mutex_unlock(&conn->ctl);

@@ -12,8 +12,8 @@
  *
  *  1. kfv_conn_stop() sets KFV_STOPPED and ep_gone: no event and no completion is
  *     reported any more, and no keepalive is started.
- *  2. It disconnects and drains: the device has left the ULP's buffers, and
- *     kfi_close() may return. If the device does not return all operations in time,
+ *  2. It drains: the device has left the ULP's buffers, and kfi_close() may return.
+ *     If the device does not return all operations in time,
  *     the queue pair is destroyed here, however long that takes.
  *  3. kfv_conn_destroy() does the slow part: queue pair, id, room in the
  *     CQ. An id is destroyed after its queue pair, whose event handler uses it.
@@ -109,7 +109,7 @@ static int kfv_conn_get_cq(struct kfv_conn *conn)
 	lockdep_assert_held(&conn->ctl);
 	conn->nr_cqe = conn->tx.size + conn->rx.size + 2 * KFV_SPARE_WR;
 	if (owner >= KFI_OWNER_USER) {
-		err = kfr_count(&dev->cqes, owner, kfv_conn_cqes(conn),
+		err = kfv_count(&dev->cqes, owner, kfv_conn_cqes(conn),
 				READ_ONCE(max_user_cqes), GFP_KERNEL);
 		if (err)
 			return err == -EAGAIN ? -EMFILE : err;
@@ -128,7 +128,7 @@ static void kfv_conn_put_cq(struct kfv_conn *conn)
 	if (conn->cq)
 		ib_cq_pool_put(conn->cq, conn->nr_cqe);
 	if (conn->user)
-		kfr_uncount(&conn->pd->dev->cqes, conn->user,
+		kfv_uncount(&conn->pd->dev->cqes, conn->user,
 			    kfv_conn_cqes(conn));
 	conn->cq = NULL;
 	conn->user = 0;
@@ -152,6 +152,8 @@ static void kfv_conn_destroy(struct work_struct *work)
 		ib_destroy_qp(conn->qp);
 	if (conn->id)
 		kfv_id_destroy(pd->dev, conn->id);
+	if (conn->asks)
+		kfv_answered(pd->dev, conn->user);
 	kfv_conn_put_cq(conn);
 
 	/* Usually complete since kfv_conn_drain(), or by destroying the queue pair. */
@@ -542,8 +544,8 @@ static void kfv_conn_drain(struct kfv_conn *conn)
  *
  * Operations in flight are discarded without a completion entry. When this returns,
  * the device has left their buffers and nothing more is reported. Destroying what else
- * the device holds is left to a work item. The peer is sent a disconnect request but is
- * not waited for.
+ * the device holds is left to a work item, which also sends the disconnect request
+ * (kfv_id_destroy()): a process that ends with thousands of connections sends one at a time.
  *
  * Events end first (the state and ep_gone change under conn->lock), so that no event
  * handler starts the keepalive again after it is stopped. The keepalive ends before the
@@ -567,10 +569,6 @@ void kfv_conn_stop(struct kfv_conn *conn)
 		return;
 
 	kfv_keepalive_stop(conn);
-	/* In all other cases kfv_id_destroy() sends the request. */
-	if ((state == KFV_CONNECTED || state == KFV_ACCEPTED) &&
-	    !kfv_gone(conn->pd->dev))
-		rdma_disconnect(conn->id);
 	kfv_conn_drain(conn);
 	kfv_queue_work(conn->pd->dev->conns, &conn->destroy);
 }

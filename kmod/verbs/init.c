@@ -29,8 +29,10 @@ static void kfv_device_release(struct kref *ref)
 {
 	struct kfv_device *dev = container_of(ref, struct kfv_device, ref);
 
-	/* It is empty, but a count that found no memory may leave nodes. */
+	/* They are empty, but a count that found no memory may leave nodes. */
 	xa_destroy(&dev->cqes);
+	xa_destroy(&dev->asks);
+	xa_destroy(&dev->waiting);
 	mutex_destroy(&dev->lock);
 	mutex_destroy(&dev->disconnect_lock);
 	kfree(dev);
@@ -241,6 +243,8 @@ static int kfv_device_add(struct ib_device *ib)
 	INIT_LIST_HEAD(&dev->domains);
 	INIT_LIST_HEAD(&dev->nodes);
 	xa_init_flags(&dev->cqes, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->asks, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->waiting, XA_FLAGS_LOCK_IRQ);
 	dev->ib = ib;
 	ib_set_client_data(ib, &kfv_client, dev);
 

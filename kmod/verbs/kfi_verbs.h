@@ -110,7 +110,6 @@
 #define KFV_MR_PAGES		512	/* pages of one memory region */
 #define KFV_MR_IOV_LIMIT	256	/* pieces of one memory region */
 #define KFV_BACKLOG		128
-#define KFV_REQS_ENDED		4096	/* requests with ids yet to be destroyed */
 #define KFV_KEEPALIVE_MAX	86400	/* seconds of silence */
 
 /* Private data that RDMA CM carries over InfiniBand's messages, in bytes. */
@@ -172,13 +171,17 @@ extern struct workqueue_struct *kfv_wq;
  *	here all of them may wait for the device or for @disconnect_lock
  * @regions: runs what destroys memory regions
  * @reqs: runs what destroys connection requests, one at a time
- * @nr_ended: requests that @reqs has yet to destroy; atomic
  * @disconnect_lock: serialises kfv_id_destroy()
  * @domains: open domains; changed under @lock and kfv_lock, so that either of them
  *	keeps the list
  * @nodes: addresses at which its RDM endpoints listen, see rdm/rdm.h; @lock
  * @cqes: room in its shared CQs that connected endpoints of each user have; by
  *	kfi_domain_base.owner, under its own lock
+ * @asks: connections of each owner that wait for the peer's answer: connected endpoints of
+ *	users that connect or disconnect; RDM connections that are not up, or dead and not
+ *	destroyed. As @cqes
+ * @waiting: connection requests of each owner of a passive endpoint, until their ids are
+ *	taken over or destroyed; as @cqes
  */
 struct kfv_device {
 	struct kref ref;
@@ -191,11 +194,12 @@ struct kfv_device {
 	struct workqueue_struct *conns;
 	struct workqueue_struct *regions;
 	struct workqueue_struct *reqs;
-	atomic_t nr_ended;
 	struct mutex disconnect_lock;	/* kfv_id_destroy() */
 	struct list_head domains;
 	struct list_head nodes;
 	struct xarray cqes;
+	struct xarray asks;
+	struct xarray waiting;
 };
 
 /**
@@ -383,6 +387,7 @@ enum kfv_state {
  * @cq: one of the device's shared CQs, with room reserved for both queues; as @qp
  * @nr_cqe: that room; as @qp
  * @user: the user for whom it is counted in kfv_device.cqes, or 0; as @qp
+ * @asks: it is one of @user's in kfv_device.asks; @lock
  * @tx: sends and RMA
  * @rx: receives
  * @keepalive_secs: seconds after which a silent peer is probed; 0: never. Written
@@ -416,6 +421,7 @@ struct kfv_conn {
 	struct ib_cq *cq;
 	unsigned int nr_cqe;
 	u64 user;
+	bool asks;
 	struct kfv_queue tx;
 	struct kfv_queue rx;
 	unsigned int keepalive_secs;
@@ -487,11 +493,14 @@ struct kfv_pep {
  * @link: on kfv_pep.waiting; kfv_dev_lock
  * @pep: the passive endpoint while the request counts there, else NULL; kfv_dev_lock
  * @fabric: of the passive endpoint; constant
+ * @owner: of the passive endpoint; counted in kfv_device.waiting with @dev; constant
  * @dev: device of @id, counted in kfv_device.users while @id is there; constant
  * @id: RDMA CM's half; NULL after the device is gone. kfv_dev_lock; of the caller
  *	that has taken the request out of the table
  * @responder_resources: RDMA reads that the peer wants to have in flight; constant
  * @initiator_depth: RDMA reads that the peer answers at a time; constant
+ * @reject: data for the peer; of the caller that rejects
+ * @reject_len: its length
  * @destroy: destroys it, and its id
  */
 struct kfv_req {
@@ -500,10 +509,13 @@ struct kfv_req {
 	struct list_head link;
 	struct kfv_pep *pep;
 	struct kfid_fabric *fabric;
+	u64 owner;
 	struct kfv_device *dev;
 	struct rdma_cm_id *id;
 	u8 responder_resources;
 	u8 initiator_depth;
+	u8 reject[KFV_REJ_DATA];
+	u8 reject_len;
 	struct work_struct destroy;
 };
 
@@ -657,6 +669,13 @@ void kfv_conn_error(struct kfv_conn *conn);
 void kfv_conn_disable(struct kfv_conn *conn);
 void kfv_conn_stop(struct kfv_conn *conn);
 void kfv_conn_queue_disconnect(struct kfv_conn *conn);
+
+/* owner.c: what owners have of a device */
+int kfv_count(struct xarray *xa, unsigned long owner, unsigned long more,
+	      unsigned long most, gfp_t gfp);
+void kfv_uncount(struct xarray *xa, unsigned long owner, unsigned long less);
+int kfv_ask(struct kfv_device *dev, u64 owner, unsigned int most);
+void kfv_answered(struct kfv_device *dev, u64 owner);
 
 /* cm.c */
 extern struct kfi_ops_cm kfv_ep_cm_ops;

@@ -21,10 +21,19 @@
  */
 #include <linux/hashtable.h>
 #include <linux/in.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
 
 #include "kfi_verbs.h"
+
+/*
+ * Read or not, ended or not. A device that is late to send rejects keeps those that
+ * ended, and each may take one of its address handles (rxe has 32767).
+ */
+static unsigned int max_connreqs = 4096;
+module_param(max_connreqs, uint, 0644);
+MODULE_PARM_DESC(max_connreqs, "connection requests on a device of one user, or of one passive endpoint of a module");
 
 /* The list of passive endpoints. */
 static DEFINE_MUTEX(kfv_pep_lock);
@@ -75,43 +84,43 @@ static struct kfv_req *kfv_req_remove(const struct kfid *handle)
 	return req;
 }
 
-/* Work item. The removal of the device waits for it: the request uses the device. */
+/* The request has no id any more. The removal of the device may return at once. */
+static void kfv_req_unuse(const struct kfv_req *req)
+{
+	kfv_uncount(&req->dev->waiting, req->owner, 1);
+	kfv_device_unuse(req->dev);
+}
+
+/*
+ * Work item. The removal of the device waits for it: the request uses the device. On a
+ * device that is being removed, kfv_id_destroy() sends the reject, without the data
+ * (cm_destroy_id() in drivers/infiniband/core/cm.c).
+ */
 static void kfv_req_destroy(struct work_struct *work)
 {
 	struct kfv_req *req = container_of(work, struct kfv_req, destroy);
-	struct kfv_device *dev = req->dev;
 
-	kfv_id_destroy(dev, req->id);
+	if (!kfv_gone(req->dev))
+		rdma_reject(req->id, req->reject, req->reject_len,
+			    IB_CM_REJ_CONSUMER_DEFINED);
+	kfv_id_destroy(req->dev, req->id);
+	kfv_req_unuse(req);
 	kfree(req);
-	atomic_dec(&dev->nr_ended);
-	kfv_device_unuse(dev);
 	module_put(THIS_MODULE);
 }
 
-/* Frees a request that is out of the table, and is the caller's. */
+/*
+ * Rejects and frees a request that is out of the table, and is the caller's. No reject is
+ * waited for, and they go out one at a time, however many end at once.
+ */
 static void kfv_req_end(struct kfv_req *req)
 {
 	if (!req->id) {
 		kfree(req);
 		return;
 	}
-	atomic_inc(&req->dev->nr_ended);
 	INIT_WORK(&req->destroy, kfv_req_destroy);
 	kfv_queue_work(req->dev->reqs, &req->destroy);
-}
-
-/*
- * The same with a reject, which is not waited for. On a device that is being removed,
- * kfv_id_destroy() sends it, without the data (cm_destroy_id() in
- * drivers/infiniband/core/cm.c).
- */
-static void kfv_req_reject(struct kfv_req *req, const void *data, size_t len)
-{
-	if (req->id && !kfv_gone(req->dev))
-		rdma_reject(req->id, data,
-			    data ? min_t(size_t, len, KFV_REJ_DATA) : 0,
-			    IB_CM_REJ_CONSUMER_DEFINED);
-	kfv_req_end(req);
 }
 
 static int kfv_req_close(struct kfid *fid)
@@ -120,7 +129,7 @@ static int kfv_req_close(struct kfid *fid)
 
 	if (!req)
 		return -EINVAL;
-	kfv_req_reject(req, NULL, 0);
+	kfv_req_end(req);
 	return 0;
 }
 
@@ -174,8 +183,8 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 					 req->responder_resources);
 	param->initiator_depth = min(param->initiator_depth,
 				     req->initiator_depth);
+	kfv_req_unuse(req);
 	kfree(req);
-	kfv_device_unuse(dev);
 	return id;
 }
 
@@ -197,12 +206,12 @@ void kfv_req_reject_all(const struct kfid_fabric *fabric)
 		if (req->fabric != fabric)
 			continue;
 		kfv_req_unhash(req);
-		kfv_req_reject(req, NULL, 0);
+		kfv_req_end(req);
 	}
 	mutex_unlock(&kfv_dev_lock);
 }
 
-static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev,
+static struct rdma_cm_id *kfv_req_detach_one(struct kfv_device *dev,
 					     const struct hlist_head *bucket)
 {
 	struct rdma_cm_id *id = NULL;
@@ -213,6 +222,7 @@ static struct rdma_cm_id *kfv_req_detach_one(const struct kfv_device *dev,
 		if (req->id && req->dev == dev) {
 			id = req->id;
 			req->id = NULL;
+			kfv_uncount(&dev->waiting, req->owner, 1);
 			break;
 		}
 	}
@@ -356,6 +366,7 @@ static struct kfv_req *kfv_req_new(struct kfv_pep *pep, struct rdma_cm_id *id,
 		return NULL;
 	kfi_fid_init(&req->fid, KFI_CLASS_CONNREQ, NULL, &kfv_req_fid_ops);
 	req->fabric = &pep->base.fabric->fabric;
+	req->owner = pep->base.owner;
 	req->id = id;
 	req->responder_resources = param->responder_resources;
 	req->initiator_depth = param->initiator_depth;
@@ -370,12 +381,6 @@ static bool kfv_pep_full(const struct kfv_pep *pep)
 {
 	lockdep_assert_held(&kfv_dev_lock);
 	return pep->nr_waiting >= pep->backlog;
-}
-
-/* No more of them than that wait for a device which is late to send its rejects. */
-static bool kfv_device_full(const struct kfv_device *dev)
-{
-	return atomic_read(&dev->nr_ended) >= KFV_REQS_ENDED;
 }
 
 static void kfv_req_count(struct kfv_req *req, struct kfv_pep *pep)
@@ -424,9 +429,13 @@ static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 	dev = kfv_device_find(id->device);
 	if (!dev) {
 		err = -ENODEV;
-	} else if (kfv_pep_full(pep) || kfv_device_full(dev)) {
+	} else if (kfv_pep_full(pep)) {
 		err = -EAGAIN;
 	} else {
+		err = kfv_count(&dev->waiting, req->owner, 1,
+				READ_ONCE(max_connreqs), GFP_KERNEL);
+	}
+	if (!err) {
 		req->dev = dev;
 		kfv_device_use(dev);
 		id->context = &req->fid;
@@ -451,7 +460,7 @@ static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 	 */
 	kfv_req_remove(&req->fid);
 	if (req->id)
-		kfv_device_unuse(dev);
+		kfv_req_unuse(req);
 	else
 		err = 0;
 	kfree(req);
@@ -550,7 +559,11 @@ static int kfv_pep_reject(struct kfid_pep *pep, kfid_t handle,
 	if (!req)
 		return -EINVAL;
 	lost = !req->id;
-	kfv_req_reject(req, param, paramlen);
+	if (param) {
+		req->reject_len = min_t(size_t, paramlen, sizeof(req->reject));
+		memcpy(req->reject, param, req->reject_len);
+	}
+	kfv_req_end(req);
 	return lost ? -ENODEV : 0;
 }
 

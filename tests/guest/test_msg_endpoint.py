@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 import uapi_support as raw
 from guest_support import LIMIT, Call
-from rdm_support import Links
+from rdm_support import Links, parameter
 from verbs_support import RECEIVED, SENT, Net
 
 import kfabric_py as kp
@@ -332,6 +332,7 @@ def test_listener_has_room_for_so_many_requests(net: Net) -> None:
         ep.connect()
         return ep, mine
 
+    stack.enter_context(parameter("max_user_cm_requests", 2 * BACKLOG))
     requests = []
     for _ in range(BACKLOG):
         ask()

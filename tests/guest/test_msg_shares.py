@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Callable
 
 import pytest
 from guest_support import LIMIT
-from rdm_support import parameter
+from rdm_support import RdmNet, parameter
 from verbs_support import Net, Peer
 
 import kfabric_py as kp
@@ -76,3 +77,111 @@ def test_user_has_few_listeners(device: kp.Device) -> None:
         # What was refused counts as no object.
         with parameter("max_user_objects", objects + 1, "kfabric_dev"), net.fabric.eq():
             pass
+
+
+def nobody(link: topology.RdmaLink, machine: int) -> str:
+    """An address of the link's network without a machine."""
+    return f"{link.address.rpartition('.')[0]}.{machine}"
+
+
+def begins(what: Callable[[], object]) -> bool:
+    """Begin a connection; False if too many of the user wait for an answer."""
+    try:
+        what()
+    except kp.Again:
+        return False
+    return True
+
+
+def test_few_connections_of_a_user_wait_for_an_answer(device: kp.Device) -> None:
+    """X3: EAGAIN for each client of the user, and for RDM; a close makes room.
+
+    What is answered waits no more, so any number of connections can be up.
+    """
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        net = Net(device, link, stack)
+        other = Net(stack.enter_context(kp.Device()), link, stack)
+        rdm = RdmNet(device, link, stack)
+        sender = rdm.peer()
+        first, second, third = net.peer(), other.peer(), other.peer()
+
+        def third_begins() -> bool:
+            return begins(lambda: third.ep.connect((nobody(link, 203), 7)))
+
+        def sends(machine: int) -> bool:
+            to = sender.av.insert_one((nobody(link, machine), 7))
+            return begins(lambda: sender.ep.send(sender.buffer[:8], to=to))
+
+        with parameter("max_user_cm_requests", 2):
+            for _ in range(3):
+                net.connect()
+            first.ep.connect((nobody(link, 201), 7))
+            second.ep.connect((nobody(link, 202), 7))
+            assert not third_begins()
+            assert not sends(204)
+            first.ep.close()
+            wait_until(third_begins, "another place", LIMIT)
+            second.ep.close()
+            wait_until(lambda: sends(204), "a place for RDM", LIMIT)
+            assert not sends(205)
+
+
+def test_connection_is_not_shut_down_while_too_many_wait(device: kp.Device) -> None:
+    """X3: EAGAIN, and it stays up; then both sides learn of the end."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        net = Net(device, link, stack)
+        a, b = net.connect()
+        waiting = net.peer()
+        with parameter("max_user_cm_requests", 1):
+            waiting.ep.connect((nobody(link, 201), 7))
+            assert not begins(a.ep.shutdown)
+            assert a.ep.getpeer() == net.name
+            waiting.ep.close()
+            wait_until(lambda: begins(a.ep.shutdown), "a place", LIMIT)
+        assert b.event().event is kp.Event.SHUTDOWN
+
+
+class Caller:
+    """Connects to a listener until it is not refused."""
+
+    def __init__(self, net: Net) -> None:
+        """Begin."""
+        self.net = net
+        self.call()
+
+    def call(self) -> None:
+        """Connect another endpoint."""
+        self.peer = self.net.peer()
+        self.peer.ep.connect()
+
+    def comes(self) -> bool:
+        """Has the listener got a request? If it was refused, another one is made."""
+        if self.net.listen_eq.read() is not None:
+            return True
+        try:
+            self.peer.eq.read()
+        except kp.ErrorAvailable:
+            self.call()
+        return False
+
+
+def test_user_has_few_requests(device: kp.Device) -> None:
+    """X3: of all its listeners on a device; further peers are refused. An answer makes room."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        net = Net(device, link, stack)
+        other = Net(stack.enter_context(kp.Device()), link, stack)
+        with parameter("max_connreqs", 2):
+            net.peer().ep.connect()
+            first = net.request()
+            other.peer().ep.connect()
+            second = other.request()
+            for each in (net, other):
+                refused = each.peer()
+                refused.ep.connect()
+                assert refused.eq_error().err == errno.ECONNREFUSED
+            first.reject()
+            wait_until(Caller(net).comes, "a request", LIMIT)
+            second.close()

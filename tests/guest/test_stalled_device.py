@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from guest_support import LIMIT, Call, Child, Mock
-from rdm_support import RdmNet
+from rdm_support import RdmNet, parameter
 from rdm_wire_cm import Channel, Event, Kind
 from verbs_support import REMOTE, Net, counts, wait_for_counts
 
@@ -124,10 +124,11 @@ def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mo
         rx_attr=replace(late.info.rx_attr, size=1),
     )
     crowd = [late_one.domain.endpoint(small) for _ in range(QUEUE_ITEMS)]
-    for ep in crowd:
-        ep.bind(late_one.cq, recv=True, transmit=True)
-        ep.bind(late_one.eq)
-        ep.connect()
+    with parameter("max_user_cm_requests", QUEUE_ITEMS):
+        for ep in crowd:
+            ep.bind(late_one.cq, recv=True, transmit=True)
+            ep.bind(late_one.eq)
+            ep.connect()
     hook = mock.hook("D12", None)
     for ep in crowd:
         ep.close()

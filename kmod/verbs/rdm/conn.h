@@ -188,7 +188,7 @@ enum kfr_conn_state {
  *	there was none. Constant once it is linked
  * @begun: when; constant
  * @by: the owner that has begun it, or 0; constant once it is started
- * @counted: it is one of its owner's in kfr_node.begins: it is not up; set before it is
+ * @counted: it is one of its owner's in kfv_device.asks: it is not up; set before it is
  *	started, then @lock
  * @silent: on kfr_node.silent, or empty; the node's lock
  * @heard: a message has arrived; written under the node's lock, read without it

@@ -57,7 +57,6 @@ static void kfr_node_release(struct kref *ref)
 {
 	struct kfr_node *node = container_of(ref, struct kfr_node, ref);
 
-	xa_destroy(&node->begins);
 	xa_destroy(&node->owned);
 	xa_destroy(&node->pids);
 	xa_destroy(&node->ids);
@@ -146,7 +145,6 @@ static struct kfr_node *kfr_node_new(struct kfv_device *dev, u32 port,
 	spin_lock_init(&node->lock);
 	INIT_LIST_HEAD(&node->silent);
 	xa_init_flags(&node->conns, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
-	xa_init_flags(&node->begins, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->owned, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&node->pids, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	xa_init_flags(&node->ids, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
@@ -582,7 +580,7 @@ static struct kfr_conn *kfr_conn_begin_to(struct kfr_node *node, __be32 remote,
 		return ERR_PTR(err);
 	conn = kfr_node_link(node, remote, false);
 	if (!conn) {
-		kfr_uncount(&node->begins, by, 1);
+		kfv_answered(node->dev, by);
 		kfr_conn_uncharge(node, by);
 		return ERR_PTR(-ENOMEM);
 	}

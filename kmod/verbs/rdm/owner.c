@@ -1,62 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
- * What owners have of a node: connections that they begin, and numbers of endpoints; and
- * of a device: room in its shared CQs (kfv_device.cqes).
+ * What owners have of a node: connections that they begin, and numbers of endpoints.
  * Each has a share, so that places are free for others; see "Shares of an address" in
  * docs/rdm.md.
  *
- * The counts are in xarrays of the node, by owner, under the lock of each: counting
- * does not depend on the node's own lock. An owner without anything has no entry.
+ * The counts are in xarrays, see ../owner.c: counting does not depend on the node's own
+ * lock.
  */
 #include "rdm.h"
-
-/**
- * kfr_count() - count some more of an owner
- * @xa: the counts of all owners
- * @owner: the owner
- * @more: how many more
- * @most: as many as it may have
- * @gfp: for the first one
- *
- * Context: any, if @gfp does not sleep. kfr_uncount() is the mirror.
- * Return: 0; -EAGAIN: it would have more than @most; -ENOMEM.
- */
-int kfr_count(struct xarray *xa, unsigned long owner, unsigned long more,
-	      unsigned long most, gfp_t gfp)
-{
-	XA_STATE(xas, xa, owner);
-	unsigned long irq, n;
-
-	do {
-		xas_lock_irqsave(&xas, irq);
-		n = xa_to_value(xas_load(&xas));
-		if (more <= most && n <= most - more)
-			xas_store(&xas, xa_mk_value(n + more));
-		else
-			xas_set_err(&xas, -EAGAIN);
-		xas_unlock_irqrestore(&xas, irq);
-	} while (xas_nomem(&xas, gfp));
-	return xas_error(&xas);
-}
-
-/**
- * kfr_uncount() - the mirror of kfr_count()
- * @xa: the counts of all owners
- * @owner: the owner, which has at least that many
- * @less: how many less
- *
- * Context: any; allocates nothing.
- */
-void kfr_uncount(struct xarray *xa, unsigned long owner, unsigned long less)
-{
-	XA_STATE(xas, xa, owner);
-	unsigned long irq, n;
-
-	xas_lock_irqsave(&xas, irq);
-	n = xa_to_value(xas_load(&xas));
-	xas_store(&xas, n > less ? xa_mk_value(n - less) : NULL);
-	xas_unlock_irqrestore(&xas, irq);
-}
 
 /**
  * kfr_conn_charge() - count a connection for the owner who begins it
@@ -64,7 +15,7 @@ void kfr_uncount(struct xarray *xa, unsigned long owner, unsigned long less)
  * @by: the owner
  * @most: as many that are not up as it may have
  *
- * Context: any. kfr_conn_uncharge(), and kfr_conn_uncount() or kfr_uncount(), are the
+ * Context: any. kfr_conn_uncharge(), and kfr_conn_uncount() or kfv_uncount(), are the
  * mirror.
  * Return: 0; -EAGAIN: it has as many; -ENOMEM.
  */
@@ -72,13 +23,13 @@ int kfr_conn_charge(struct kfr_node *node, u64 by, unsigned int most)
 {
 	int err;
 
-	err = kfr_count(&node->begins, by, 1, most, GFP_ATOMIC | __GFP_NOWARN);
+	err = kfv_ask(node->dev, by, most);
 	if (err)
 		return err;
-	err = kfr_count(&node->owned, by, 1, ULONG_MAX,
+	err = kfv_count(&node->owned, by, 1, ULONG_MAX,
 			GFP_ATOMIC | __GFP_NOWARN);
 	if (err)
-		kfr_uncount(&node->begins, by, 1);
+		kfv_answered(node->dev, by);
 	return err;
 }
 
@@ -92,7 +43,7 @@ int kfr_conn_charge(struct kfr_node *node, u64 by, unsigned int most)
 void kfr_conn_uncharge(struct kfr_node *node, u64 by)
 {
 	if (by)
-		kfr_uncount(&node->owned, by, 1);
+		kfv_uncount(&node->owned, by, 1);
 }
 
 /**
@@ -118,7 +69,7 @@ void kfr_conn_uncount(struct kfr_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
 	if (conn->counted)
-		kfr_uncount(&conn->node->begins, conn->by, 1);
+		kfv_answered(conn->node->dev, conn->by);
 	conn->counted = false;
 }
 
@@ -135,7 +86,7 @@ void kfr_conn_count(struct kfr_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
 	if (conn->by && !conn->counted)
-		conn->counted = !kfr_count(&conn->node->begins, conn->by, 1,
+		conn->counted = !kfv_count(&conn->node->dev->asks, conn->by, 1,
 					   ULONG_MAX, GFP_ATOMIC | __GFP_NOWARN);
 }
 
@@ -162,7 +113,7 @@ int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep, u16 id)
 	lockdep_assert_held(&ep->ctl);
 	if (ep->rdm->domain->base.owner < KFI_OWNER_USER)
 		return 0;
-	err = kfr_count(pid ? &node->pids : &node->ids, kfr_user_index(ep), 1,
+	err = kfv_count(pid ? &node->pids : &node->ids, kfr_user_index(ep), 1,
 			pid ? KFR_USER_PIDS : KFR_USER_IDS, GFP_KERNEL);
 	return err == -EAGAIN ? -EMFILE : err;
 }
@@ -178,6 +129,6 @@ int kfr_number_take(struct kfr_node *node, const struct kfr_ep *ep, u16 id)
 void kfr_number_drop(struct kfr_node *node, const struct kfr_ep *ep, u16 id)
 {
 	if (ep->rdm->domain->base.owner >= KFI_OWNER_USER)
-		kfr_uncount(id <= KFR_PID_MAX ? &node->pids : &node->ids,
+		kfv_uncount(id <= KFR_PID_MAX ? &node->pids : &node->ids,
 			    kfr_user_index(ep), 1);
 }

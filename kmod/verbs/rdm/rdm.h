@@ -252,9 +252,8 @@ struct kfr_domain {
  * @turn: index of the connection that was looked at last to make room; @lock
  * @silent: connections that peers have begun without a message so far, the oldest
  *	first; @lock
- * @begins: how many connections an owner (kfi_domain_base.owner) has begun that are not
- *	up: not yet, or dead and not destroyed; the xarray's own lock
- * @owned: how many it has begun that are not destroyed; the xarray's own lock
+ * @owned: how many connections an owner (kfi_domain_base.owner) has begun that are not
+ *	destroyed; the xarray's own lock
  * @pids: how many numbers up to KFR_PID_MAX a user has under one key, by user and key; the
  *	xarray's own lock
  * @ids: the same of the larger ones
@@ -276,7 +275,6 @@ struct kfr_node {
 	struct xarray conns;
 	unsigned long turn;
 	struct list_head silent;
-	struct xarray begins;
 	struct xarray owned;
 	struct xarray pids;
 	struct xarray ids;
@@ -485,9 +483,6 @@ void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_mr *mr, bool all);
 
 /* owner.c: what owners have of a node */
-int kfr_count(struct xarray *xa, unsigned long owner, unsigned long more,
-	      unsigned long most, gfp_t gfp);
-void kfr_uncount(struct xarray *xa, unsigned long owner, unsigned long less);
 int kfr_conn_charge(struct kfr_node *node, u64 by, unsigned int most);
 void kfr_conn_uncharge(struct kfr_node *node, u64 by);
 unsigned long kfr_conns_owned(struct kfr_node *node, u64 by);

@@ -63,6 +63,7 @@ struct kfab_listen {
  *  - EOPNOTSUPP: the endpoint has no connections
  *  - EALREADY: the endpoint is connecting
  *  - EISCONN: the endpoint is connected
+ *  - EAGAIN: as many connections of the user wait for a peer as may
  *  - EMFILE: the user has as much room in the queues of the device as it may have
  *  - EACCES: a port is reserved, and CAP_NET_BIND_SERVICE is missing
  *  - EADDRNOTAVAIL: no device reaches the address
@@ -144,6 +145,7 @@ struct kfab_reject {
  *
  *  - EINVAL: unknown bits in @how
  *  - EOPNOTSUPP: the endpoint has no connections, or @how is KFAB_READ or KFAB_WRITE
+ *  - EAGAIN: as many connections of the user wait for a peer as may
  *  - ENOTCONN: the endpoint is not connected
  *  - ENODEV: the device is gone
  */
