@@ -163,7 +163,8 @@ static void kfv_conn_disconnect(struct kfv_conn *conn)
 {
 	lockdep_assert_held(&conn->lock);
 	kfv_conn_end(conn);
-	if (!kfv_conn_ask(conn))
+	conn->ending = !kfv_conn_ask(conn);
+	if (conn->ending)
 		rdma_disconnect(conn->id);
 }
 
@@ -327,6 +328,9 @@ static void kfv_cm_established(struct kfv_conn *conn,
 	bool active = conn->state == KFV_CONNECTING;
 
 	lockdep_assert_held(&conn->lock);
+	/* It was shut down before: only now RDMA CM can send the request. */
+	if (conn->state == KFV_CLOSED && conn->ending)
+		rdma_disconnect(conn->id);
 	if (!active && conn->state != KFV_ACCEPTED)
 		return;
 	kfv_conn_set_up(conn, KFV_CONNECTED);

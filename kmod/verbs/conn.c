@@ -15,8 +15,9 @@
  *  2. It drains: the device has left the ULP's buffers, and kfi_close() may return.
  *     If the device does not return all operations in time,
  *     the queue pair is destroyed here, however long that takes.
- *  3. kfv_conn_destroy() does the slow part: queue pair, id, room in the
- *     CQ. An id is destroyed after its queue pair, whose event handler uses it.
+ *  3. kfv_conn_destroy() does the slow part: the queue pair, and then, when it is the
+ *     owner's turn (ids.c), the id and the room in the CQ. An id is destroyed after its
+ *     queue pair, whose event handler uses it.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -57,38 +58,18 @@ void kfv_conn_put(struct kfv_conn *conn)
 	kref_put(&conn->ref, kfv_conn_release);
 }
 
-/**
- * kfv_id_destroy() - disconnect an id and destroy it
- * @dev: the device
- * @id: RDMA CM's half of a connection; its queue pair is destroyed
- *
- * One id at a time per device. When the net device is gone, the last messages of RDMA
- * CM fail. If two fail at the same time, rxe may return only one of them. RDMA CM
- * then waits for the other one for ever, and so does the removal of the device.
- *
- * The disconnect request is sent here, because later kernels do not wait for the one
- * that rdma_destroy_id() sends. It has no effect on an id that is not connected, as that
- * of a connection request.
- *
- * This may block for long, so that everything else that waits for the connection must
- * be done before.
- *
- * Context: process, in a work item or the removal of the device; no lock of the provider
- * is held.
- */
-void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id)
-{
-	mutex_lock(&dev->disconnect_lock);
-	kfi_test_hook_point(KFI_HOOK_D12, 0);
-	rdma_disconnect(id);
-	rdma_destroy_id(id);
-	mutex_unlock(&dev->disconnect_lock);
-}
-
 /* How many entries of a CQ an endpoint counts for. */
 static unsigned int kfv_conn_cqes(const struct kfv_conn *conn)
 {
 	return max_t(unsigned int, conn->nr_cqe, KFV_MIN_CQES);
+}
+
+/* It has a queue pair, or goes: the request that it took over counts no more. */
+static void kfv_conn_drop_request(struct kfv_conn *conn)
+{
+	if (conn->asker)
+		kfv_uncount(&conn->pd->dev->waiting, conn->asker, 1);
+	conn->asker = 0;
 }
 
 /*
@@ -135,29 +116,23 @@ static void kfv_conn_put_cq(struct kfv_conn *conn)
 }
 
 /*
- * Work item: destroys what the device still holds, however long that takes. No lock is
- * needed: kfv_conn_stop() has queued this once, and after KFV_STOPPED no other thread
- * uses the id, the queue pair or the CQ.
- *
- * The room in the CQ is given back last: ib_destroy_qp() may still complete
- * operations (rxe flushes in rxe_qp_do_cleanup()).
+ * The last step, when it is the owner's turn; directly without an id. Counts end here, as
+ * the id has an address handle of the device. The room in the CQ is given back last:
+ * ib_destroy_qp() may have completed operations (rxe flushes in rxe_qp_do_cleanup()).
  */
-static void kfv_conn_destroy(struct work_struct *work)
+static void kfv_conn_free(struct kfv_turn *turn)
 {
-	struct kfv_conn *conn = container_of(work, struct kfv_conn, destroy);
+	struct kfv_conn *conn = container_of(turn, struct kfv_conn, turn);
 	struct kfv_pd *pd = conn->pd;
 
-	kfi_test_hook_point(KFI_HOOK_D9, pd->domain_id);
-	if (conn->qp)
-		ib_destroy_qp(conn->qp);
 	if (conn->id)
 		kfv_id_destroy(pd->dev, conn->id);
 	if (conn->asks)
 		kfv_answered(pd->dev, conn->user);
+	kfv_conn_drop_request(conn);
 	kfv_conn_put_cq(conn);
 
-	/* Usually complete since kfv_conn_drain(), or by destroying the queue pair. */
-	if (wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME)) {
+	if (completion_done(&conn->drained)) {
 		kfv_queue_fini(&conn->tx);
 		kfv_queue_fini(&conn->rx);
 		kfv_conn_put(conn);
@@ -168,6 +143,28 @@ static void kfv_conn_destroy(struct work_struct *work)
 	}
 	kfv_pd_put(pd);
 	module_put(THIS_MODULE);
+}
+
+/*
+ * Work item: destroys what the device still holds, however long that takes. No lock is
+ * needed: kfv_conn_stop() has queued this once, and after KFV_STOPPED no other thread
+ * uses the id, the queue pair or the CQ. The reference on the module goes to the last
+ * step.
+ */
+static void kfv_conn_destroy(struct work_struct *work)
+{
+	struct kfv_conn *conn = container_of(work, struct kfv_conn, destroy);
+	struct kfv_pd *pd = conn->pd;
+
+	kfi_test_hook_point(KFI_HOOK_D9, pd->domain_id);
+	if (conn->qp)
+		ib_destroy_qp(conn->qp);
+	/* Usually complete since kfv_conn_drain(), or by destroying the queue pair. */
+	wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME);
+	if (conn->id)
+		kfv_turn_wait(pd->dev, &conn->turn);
+	else
+		kfv_conn_free(&conn->turn);
 }
 
 static void kfv_conn_limits(struct kfv_conn *conn)
@@ -224,6 +221,7 @@ void kfv_conn_init(struct kfv_conn *conn, struct kfv_pd *pd, size_t tx_size,
 	init_completion(&conn->drained);
 	INIT_WORK(&conn->disconnect, kfv_cm_disconnect_work);
 	INIT_WORK(&conn->destroy, kfv_conn_destroy);
+	conn->turn.run = kfv_conn_free;
 	kfv_keepalive_init(conn);
 	kfv_conn_limits(conn);
 }
@@ -325,6 +323,8 @@ int kfv_conn_enable(struct kfv_conn *conn)
 		err = kfv_conn_create_qp(conn);
 	if (err)
 		kfv_conn_disable(conn);
+	else
+		kfv_conn_drop_request(conn);
 	return err;
 }
 
@@ -570,5 +570,6 @@ void kfv_conn_stop(struct kfv_conn *conn)
 
 	kfv_keepalive_stop(conn);
 	kfv_conn_drain(conn);
+	conn->turn.owner = conn->ep->domain->base.owner;
 	kfv_queue_work(conn->pd->dev->conns, &conn->destroy);
 }

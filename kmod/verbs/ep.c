@@ -218,7 +218,7 @@ static int kfv_ep_take_request(struct kfv_ep *ep, struct kfid *handle,
 	struct rdma_cm_id *id;
 
 	lockdep_assert_held(&ep->domain->dev->lock);
-	id = kfv_req_take(handle, fabric, ep->domain->dev, &conn->param);
+	id = kfv_req_take(handle, fabric, ep->domain->dev, conn);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 

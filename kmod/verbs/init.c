@@ -34,7 +34,6 @@ static void kfv_device_release(struct kref *ref)
 	xa_destroy(&dev->asks);
 	xa_destroy(&dev->waiting);
 	mutex_destroy(&dev->lock);
-	mutex_destroy(&dev->disconnect_lock);
 	kfree(dev);
 }
 
@@ -209,8 +208,7 @@ static int kfv_device_queues(struct kfv_device *dev)
 	dev->regions = alloc_workqueue("kfv_regions", WQ_UNBOUND, KFV_WORK_MAX);
 	if (!dev->regions)
 		goto err_conns;
-	dev->reqs = alloc_ordered_workqueue("kfv_reqs", 0);
-	if (!dev->reqs)
+	if (kfv_ids_new(dev))
 		goto err_regions;
 	return 0;
 
@@ -239,7 +237,6 @@ static int kfv_device_add(struct ib_device *ib)
 	refcount_set(&dev->users, 1);
 	init_completion(&dev->idle);
 	mutex_init(&dev->lock);
-	mutex_init(&dev->disconnect_lock);
 	INIT_LIST_HEAD(&dev->domains);
 	INIT_LIST_HEAD(&dev->nodes);
 	xa_init_flags(&dev->cqes, XA_FLAGS_LOCK_IRQ);
@@ -310,7 +307,7 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 	/* The last item may be between this completion and its return. */
 	destroy_workqueue(dev->conns);
 	destroy_workqueue(dev->regions);
-	destroy_workqueue(dev->reqs);
+	kfv_ids_free(dev);
 	kfv_device_put(dev);
 }
 

@@ -33,7 +33,7 @@
  *         (handler lock of an rdma_cm_id)
  *           kfv_dev_lock
  *     kfv_domain.lock			memory regions, private queue pair
- *   kfv_device.disconnect_lock		one rdma_cm_id is destroyed at a time
+ *   kfv_ids.one			one rdma_cm_id is destroyed at a time
  *     (handler lock of an rdma_cm_id)
  *
  * All of these are mutexes. A level may be left out: kfv_conn.lock is also taken
@@ -153,6 +153,22 @@ extern struct srcu_struct kfv_srcu;
 #define KFV_WORK_MAX		256
 extern struct workqueue_struct *kfv_wq;
 
+struct kfv_ids;
+
+#define KFV_TURN_BITS		6	/* lists of owners whose ids are given back */
+
+/**
+ * struct kfv_turn - an id of RDMA CM that is to be given back
+ * @link: on the list of its owner; kfv_ids.lock
+ * @owner: kfi_domain_base.owner; the address of a peer that has begun the connection
+ * @run: destroys the id, and frees this
+ */
+struct kfv_turn {
+	struct list_head link;
+	u64 owner;
+	void (*run)(struct kfv_turn *turn);
+};
+
 /**
  * struct kfv_device - an RDMA device, as long as the RDMA core's client has it
  * @ref: of the memory
@@ -168,10 +184,9 @@ extern struct workqueue_struct *kfv_wq;
  *	reader outside both and outside a read section of kfv_srcu may see an old
  *	value.
  * @conns: runs what destroys connections; a queue runs KFV_WORK_MAX items at most, and
- *	here all of them may wait for the device or for @disconnect_lock
+ *	here all of them may wait for the device
  * @regions: runs what destroys memory regions
- * @reqs: runs what destroys connection requests, one at a time
- * @disconnect_lock: serialises kfv_id_destroy()
+ * @ids: gives ids of RDMA CM back, see ids.c; constant
  * @domains: open domains; changed under @lock and kfv_lock, so that either of them
  *	keeps the list
  * @nodes: addresses at which its RDM endpoints listen, see rdm/rdm.h; @lock
@@ -180,8 +195,8 @@ extern struct workqueue_struct *kfv_wq;
  * @asks: connections of each owner that wait for the peer's answer: connected endpoints of
  *	users that connect or disconnect; RDM connections that are not up, or dead and not
  *	destroyed. As @cqes
- * @waiting: connection requests of each owner of a passive endpoint, until their ids are
- *	taken over or destroyed; as @cqes
+ * @waiting: connection requests of each owner of a passive endpoint, until they are accepted
+ *	or their ids are destroyed; as @cqes
  */
 struct kfv_device {
 	struct kref ref;
@@ -193,8 +208,7 @@ struct kfv_device {
 	bool gone;
 	struct workqueue_struct *conns;
 	struct workqueue_struct *regions;
-	struct workqueue_struct *reqs;
-	struct mutex disconnect_lock;	/* kfv_id_destroy() */
+	struct kfv_ids *ids;
 	struct list_head domains;
 	struct list_head nodes;
 	struct xarray cqes;
@@ -388,6 +402,10 @@ enum kfv_state {
  * @nr_cqe: that room; as @qp
  * @user: the user for whom it is counted in kfv_device.cqes, or 0; as @qp
  * @asks: it is one of @user's in kfv_device.asks; @lock
+ * @ending: the peer is to get a disconnect request, which an accept that is not confirmed
+ *	puts off; @lock
+ * @asker: owner of the passive endpoint whose request it has taken over, which is counted in
+ *	kfv_device.waiting until this has a queue pair; or 0; @ctl
  * @tx: sends and RMA
  * @rx: receives
  * @keepalive_secs: seconds after which a silent peer is probed; 0: never. Written
@@ -406,6 +424,7 @@ enum kfv_state {
  * @data: private data that @param points to; as @param
  * @disconnect: ends a connection that failed
  * @destroy: gives everything back; queued once, by kfv_conn_stop()
+ * @turn: the same for the id, and what goes with it
  */
 struct kfv_conn {
 	struct kref ref;
@@ -422,6 +441,8 @@ struct kfv_conn {
 	unsigned int nr_cqe;
 	u64 user;
 	bool asks;
+	bool ending;
+	u64 asker;
 	struct kfv_queue tx;
 	struct kfv_queue rx;
 	unsigned int keepalive_secs;
@@ -435,6 +456,7 @@ struct kfv_conn {
 	u8 data[KFV_REP_DATA];
 	struct work_struct disconnect;
 	struct work_struct destroy;
+	struct kfv_turn turn;
 };
 
 /**
@@ -501,7 +523,7 @@ struct kfv_pep {
  * @initiator_depth: RDMA reads that the peer answers at a time; constant
  * @reject: data for the peer; of the caller that rejects
  * @reject_len: its length
- * @destroy: destroys it, and its id
+ * @turn: rejects, and destroys it and its id
  */
 struct kfv_req {
 	struct kfid fid;
@@ -516,7 +538,7 @@ struct kfv_req {
 	u8 initiator_depth;
 	u8 reject[KFV_REJ_DATA];
 	u8 reject_len;
-	struct work_struct destroy;
+	struct kfv_turn turn;
 };
 
 static inline struct kfv_domain *kfv_domain_of(struct kfid_domain *domain)
@@ -661,7 +683,6 @@ int kfv_ep_enable(struct kfv_ep *ep);
 void kfv_conn_init(struct kfv_conn *conn, struct kfv_pd *pd, size_t tx_size,
 		   size_t rx_size);
 void kfv_conn_put(struct kfv_conn *conn);
-void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id);
 int kfv_conn_enable(struct kfv_conn *conn);
 bool kfv_path_ok(const struct rdma_cm_id *id);
 int kfv_conn_rts(struct kfv_conn *conn);
@@ -669,6 +690,12 @@ void kfv_conn_error(struct kfv_conn *conn);
 void kfv_conn_disable(struct kfv_conn *conn);
 void kfv_conn_stop(struct kfv_conn *conn);
 void kfv_conn_queue_disconnect(struct kfv_conn *conn);
+
+/* ids.c */
+void kfv_id_destroy(struct kfv_device *dev, struct rdma_cm_id *id);
+void kfv_turn_wait(struct kfv_device *dev, struct kfv_turn *turn);
+int kfv_ids_new(struct kfv_device *dev);
+void kfv_ids_free(struct kfv_device *dev);
 
 /* owner.c: what owners have of a device */
 int kfv_count(struct xarray *xa, unsigned long owner, unsigned long more,
@@ -691,7 +718,7 @@ void kfv_pep_detach(const struct kfv_device *dev);
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
 				struct kfv_device *dev,
-				struct rdma_conn_param *param);
+				struct kfv_conn *conn);
 void kfv_req_reject_all(const struct kfid_fabric *fabric);
 void kfv_req_detach(struct kfv_device *dev);
 

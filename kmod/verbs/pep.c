@@ -92,13 +92,13 @@ static void kfv_req_unuse(const struct kfv_req *req)
 }
 
 /*
- * Work item. The removal of the device waits for it: the request uses the device. On a
+ * It is the owner's turn. The removal of the device waits: the request uses it. On a
  * device that is being removed, kfv_id_destroy() sends the reject, without the data
  * (cm_destroy_id() in drivers/infiniband/core/cm.c).
  */
-static void kfv_req_destroy(struct work_struct *work)
+static void kfv_req_free(struct kfv_turn *turn)
 {
-	struct kfv_req *req = container_of(work, struct kfv_req, destroy);
+	struct kfv_req *req = container_of(turn, struct kfv_req, turn);
 
 	if (!kfv_gone(req->dev))
 		rdma_reject(req->id, req->reject, req->reject_len,
@@ -106,7 +106,6 @@ static void kfv_req_destroy(struct work_struct *work)
 	kfv_id_destroy(req->dev, req->id);
 	kfv_req_unuse(req);
 	kfree(req);
-	module_put(THIS_MODULE);
 }
 
 /*
@@ -119,8 +118,9 @@ static void kfv_req_end(struct kfv_req *req)
 		kfree(req);
 		return;
 	}
-	INIT_WORK(&req->destroy, kfv_req_destroy);
-	kfv_queue_work(req->dev->reqs, &req->destroy);
+	req->turn.owner = req->owner;
+	req->turn.run = kfv_req_free;
+	kfv_turn_wait(req->dev, &req->turn);
 }
 
 static int kfv_req_close(struct kfid *fid)
@@ -146,7 +146,8 @@ static struct kfi_ops kfv_req_fid_ops = {
  * @handle: kfi_info.handle of the event
  * @fabric: of the endpoint
  * @dev: device of the endpoint
- * @param: its depths are lowered to those of the peer
+ * @conn: of the endpoint: gets the count of the request, and its depths are lowered to
+ *	those of the peer
  *
  * Context: process; caller holds @dev->lock, and a domain on @dev uses the device. So no
  * removal comes between taking the id out of the table of requests and putting the
@@ -156,9 +157,9 @@ static struct kfi_ops kfv_req_fid_ops = {
  */
 struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
-				struct kfv_device *dev,
-				struct rdma_conn_param *param)
+				struct kfv_device *dev, struct kfv_conn *conn)
 {
+	struct rdma_conn_param *param = &conn->param;
 	struct rdma_cm_id *id;
 	struct kfv_req *req;
 
@@ -183,7 +184,8 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 					 req->responder_resources);
 	param->initiator_depth = min(param->initiator_depth,
 				     req->initiator_depth);
-	kfv_req_unuse(req);
+	conn->asker = req->owner;
+	kfv_device_unuse(dev);
 	kfree(req);
 	return id;
 }

@@ -89,6 +89,17 @@ def test_peer_is_unknown_before_the_connection(net: Net) -> None:
     assert error.value.errno == errno.ENOTCONN
 
 
+def test_shutdown_right_after_the_accept_reaches_the_peer(net: Net) -> None:
+    """Before the peer has confirmed, RDMA CM cannot send it; it goes out then. 9 attempts."""
+    for _ in range(9):
+        a = net.peer()
+        a.ep.connect()
+        b = net.peer(net.request())
+        b.ep.accept()
+        b.ep.shutdown()
+        assert [a.event().event, a.event().event] == [kp.Event.CONNECTED, kp.Event.SHUTDOWN]
+
+
 def test_rejecting_answers_with_private_data(net: Net) -> None:
     """The active side gets an error event: ECONNREFUSED, and the data."""
     a = net.peer()

@@ -149,6 +149,7 @@ class Caller:
     def __init__(self, net: Net) -> None:
         """Begin."""
         self.net = net
+        self.request: kp.ConnectionRequest | None = None
         self.call()
 
     def call(self) -> None:
@@ -158,7 +159,8 @@ class Caller:
 
     def comes(self) -> bool:
         """Has the listener got a request? If it was refused, another one is made."""
-        if self.net.listen_eq.read() is not None:
+        if event := self.net.listen_eq.read():
+            self.request = event.request
             return True
         try:
             self.peer.eq.read()
@@ -185,3 +187,25 @@ def test_user_has_few_requests(device: kp.Device) -> None:
             first.reject()
             wait_until(Caller(net).comes, "a request", LIMIT)
             second.close()
+
+
+def test_request_counts_until_it_is_accepted(device: kp.Device) -> None:
+    """X3: also with an endpoint that has taken it over; its close rejects it, and makes room."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        net = Net(device, link, stack)
+        with parameter("max_connreqs", 1):
+            a = net.peer()
+            a.ep.connect()
+            taken = net.peer(net.request(), enable=False)
+            refused = net.peer()
+            refused.ep.connect()
+            assert refused.eq_error().err == errno.ECONNREFUSED
+            taken.ep.close()
+            assert a.eq_error().err == errno.ECONNREFUSED
+            caller = Caller(net)
+            wait_until(caller.comes, "a request", LIMIT)
+            b = net.peer(caller.request)
+            b.ep.accept()
+            assert b.event().event is kp.Event.CONNECTED
+            wait_until(Caller(net).comes, "another request", LIMIT)

@@ -26,6 +26,7 @@ from kfabric.guest.waiting import wait_until
 
 #: More work items than a queue runs at a time (KFV_WORK_MAX is 256).
 QUEUE_ITEMS = 260
+DEVICE = "/dev/kfabric"
 InThread = Callable[[Callable[[], object]], Call[object]]
 InChild = Callable[..., Child]
 
@@ -112,30 +113,110 @@ def test_process_that_was_sent_a_client_is_not_held_up(
     guest_modules.wait_for_references("kfabric_dev", references, LIMIT)
 
 
-def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mock: Mock) -> None:
-    """O1, O4: hook D12: one id does not go, and more work items wait for it than a queue runs."""
-    other = net.peer()
-    region = net.region(other, other.buffer)
-    late_one = late.peer()
+def crowd(net: Net, number: int) -> list[kp.Endpoint]:
+    """Endpoints that connect to the listener, with an id each; nobody answers."""
+    one = net.peer()
     # Of the usual size, so many queue pairs need 450 MiB.
     small = replace(
-        late.info,
-        tx_attr=replace(late.info.tx_attr, size=1),
-        rx_attr=replace(late.info.rx_attr, size=1),
+        net.info,
+        tx_attr=replace(net.info.tx_attr, size=1),
+        rx_attr=replace(net.info.rx_attr, size=1),
     )
-    crowd = [late_one.domain.endpoint(small) for _ in range(QUEUE_ITEMS)]
-    with parameter("max_user_cm_requests", QUEUE_ITEMS):
-        for ep in crowd:
-            ep.bind(late_one.cq, recv=True, transmit=True)
-            ep.bind(late_one.eq)
+    eps = [one.domain.endpoint(small) for _ in range(number)]
+    with parameter("max_user_cm_requests", number):
+        for ep in eps:
+            ep.bind(one.cq, recv=True, transmit=True)
+            ep.bind(one.eq)
             ep.connect()
+    return eps
+
+
+def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mock: Mock) -> None:
+    """O1, O4: hook D12: one id does not go, and more wait for it than a queue runs items."""
+    other = net.peer()
+    region = net.region(other, other.buffer)
+    eps = crowd(late, QUEUE_ITEMS)
     hook = mock.hook("D12", None)
-    for ep in crowd:
+    for ep in eps:
         ep.close()
     hook.stopped()
     region.close()
     assert mock.state()["hook D12"]["stopped"] == "1"
     hook.go()
+
+
+def test_ids_that_wait_for_their_turn_hold_up_no_queue_pair(late: Net, mock: Mock) -> None:
+    """O4, X3: hook D12: nor the operations of other connections of the device, which end before."""
+    without = counts(late.link)["qp"]
+    eps = crowd(late, QUEUE_ITEMS)
+    hook = mock.hook("D12", None)
+    for ep in eps:
+        ep.close()
+    hook.stopped()
+    # The one without an id of its own is open.
+    wait_until(lambda: counts(late.link)["qp"] == without + 1, "the queue pairs gone", LIMIT)
+    assert mock.state()["hook D12"]["stopped"] == "1"
+    hook.go()
+
+
+def test_user_waits_for_one_id_of_another(late: Net, mock: Mock, in_child: InChild) -> None:
+    """X3: hook D12: 40 ids of a user wait before that of another one, which goes among the first."""
+    uid = 65534
+
+    def stranger(report: Callable[[str], None]) -> int:
+        os.setresuid(uid, uid, uid)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        with kp.Device() as device, contextlib.ExitStack() as stack:
+            peer = Net(device, late.link, stack).peer(late.info)
+            peer.ep.connect()
+            assert peer.event().event is kp.Event.CONNECTED
+            report("up")
+            signal.sigwait({signal.SIGUSR1})
+            peer.ep.close()
+            report("closed")
+            signal.pause()
+        return 0
+
+    os.chmod(DEVICE, 0o666)
+    try:
+        child = in_child(stranger)
+        ends = late._stack.enter_context(late.fabric.eq())
+        accepted = [accept(late, ends)]
+        assert child.report() == "up"
+        callers = [late.peer() for _ in range(40)]
+        for caller in callers:
+            caller.ep.connect()
+            accepted.append(accept(late, ends))
+            assert caller.event().event is kp.Event.CONNECTED
+        before = counts(late.link)["qp"]
+        hook = mock.hook("D12", None)
+        for caller in callers:
+            caller.ep.close()
+        hook.stopped()
+        child.kill(signal.SIGUSR1)
+        assert child.report() == "closed"
+        wait_until(lambda: counts(late.link)["qp"] == before - 41, "all wait", LIMIT)
+        hook.go()
+        order = [shut_down(ends) for _ in accepted]
+        assert order.index(accepted[0]) < 20
+    finally:
+        os.chmod(DEVICE, 0o600)
+
+
+def accept(net: Net, ends: kp.EventQueue) -> kp.Endpoint:
+    """Accept a connection whose events go to this queue."""
+    peer = net.peer(net.request(), enable=False, eq=ends)
+    peer.ep.accept()
+    event = ends.sread(timeout=LIMIT)
+    assert event is not None and event.event is kp.Event.CONNECTED
+    return peer.ep
+
+
+def shut_down(ends: kp.EventQueue) -> object:
+    """Wait for the next end of a connection; the endpoint."""
+    event = ends.sread(timeout=LIMIT)
+    assert event is not None and event.event is kp.Event.SHUTDOWN
+    return event.fid
 
 
 def test_rdm_connection_has_no_queue_pair_when_its_operations_end(

@@ -266,6 +266,27 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 }
 
 /*
+ * The last step, when it is the owner's turn; directly without an id. The owner may begin
+ * another connection, and the device's removal may return.
+ */
+static void kfr_conn_free(struct kfv_turn *turn)
+{
+	struct kfr_conn *conn = container_of(turn, struct kfr_conn, turn);
+
+	if (conn->id)
+		kfv_id_destroy(conn->node->dev, conn->id);
+	spin_lock_irq(&conn->lock);
+	kfr_conn_uncount(conn);
+	spin_unlock_irq(&conn->lock);
+	kfr_conn_uncharge(conn->node, conn->by);
+	kfr_node_unuse(conn->node);
+	/* If the drain failed, a late completion needs the memory: leak it. */
+	if (completion_done(&conn->drained))
+		kfr_conn_put(conn);
+	module_put(THIS_MODULE);
+}
+
+/*
  * Work item, queued once. The order matters:
  *
  *   flush	while the connection is still up
@@ -274,11 +295,10 @@ static void kfr_conn_fail(struct kfr_conn *conn)
  *   handler	a CM callback that saw the old state has returned
  *   drain	the device touches no buffer any more, and has no queue pair
  *   fail	operations and jobs are reported, buffers are unmapped
- *   free	registrations, wire buffers, then the id
- *   uncount	the owner may begin another one
- *   unuse	the device's removal may return
+ *   free	registrations, wire buffers; then kfr_conn_free()
  *
- * The twin's reference is dropped late; its own work item destroys it.
+ * The twin's reference is dropped late; its own work item destroys it. The reference on the
+ * module goes to the last step.
  */
 static void kfr_conn_destroy(struct work_struct *work)
 {
@@ -305,19 +325,13 @@ static void kfr_conn_destroy(struct work_struct *work)
 	kfi_test_hook_point(KFI_HOOK_D9, 0);
 	kfr_conn_fail(conn);
 	kfr_qp_free(conn);
-	if (id)
-		kfv_id_destroy(conn->node->dev, id);
 	if (twin)
 		kfr_conn_put(twin);
-	spin_lock_irq(&conn->lock);
-	kfr_conn_uncount(conn);
-	spin_unlock_irq(&conn->lock);
-	kfr_conn_uncharge(conn->node, conn->by);
-	kfr_node_unuse(conn->node);
-	/* If the drain failed, a late completion needs the memory: leak it. */
-	if (completion_done(&conn->drained))
-		kfr_conn_put(conn);
-	module_put(THIS_MODULE);
+	conn->turn.owner = conn->by ?: be32_to_cpu(conn->remote);
+	if (id)
+		kfv_turn_wait(conn->node->dev, &conn->turn);
+	else
+		kfr_conn_free(&conn->turn);
 }
 
 static void kfr_conn_init_lists(struct kfr_conn *conn)
@@ -390,6 +404,7 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	INIT_DELAYED_WORK(&conn->expire, kfr_conn_expire);
 	INIT_DELAYED_WORK(&conn->abandoned, kfr_abandoned);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
+	conn->turn.run = kfr_conn_free;
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,
 			  HRTIMER_MODE_REL_SOFT);
 	return conn;

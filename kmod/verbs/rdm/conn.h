@@ -297,6 +297,7 @@ enum kfr_conn_state {
  * @expire: ends it when it is not used
  * @abandoned: ends operations and jobs that no context has any more
  * @destroy: ends and frees everything; queued once
+ * @turn: the same for the id, and what goes with it
  * @idle: @flushing, @urgent and @data are empty and all sends have completed;
  *	or it is dead
  */
@@ -405,6 +406,7 @@ struct kfr_conn {
 	struct delayed_work expire;
 	struct delayed_work abandoned;
 	struct work_struct destroy;
+	struct kfv_turn turn;
 	struct completion idle;
 };
 

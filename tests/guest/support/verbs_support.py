@@ -124,19 +124,20 @@ class Net:
         size: int = 512,
         domain: kp.Domain | None = None,
         channel: kp.CompChannel | None = None,
+        eq: kp.EventQueue | None = None,
         only: str = "",
         reads: bool = False,
     ) -> Peer:
         """Open an endpoint: to connect to the listener, or for a request.
 
-        It gets a domain of its own unless one is given. ``only``: "tx" or "rx": the
+        It gets a domain and an event queue of its own unless they are given. ``only``: "tx" or "rx": the
         peer's queue is for these; the others go elsewhere. ``reads``: a counter of their
         own counts them.
         """
         enter = self._stack.enter_context
         domain = domain or enter(self.fabric.domain(self.info))
         cq = enter(domain.cq(size, channel=channel))
-        eq = enter(self.fabric.eq())
+        eq = eq or enter(self.fabric.eq())
         cntr = enter(domain.counter())
         counter_of_reads = enter(domain.counter()) if reads else cntr
         buffer = self.buffer(8192)
