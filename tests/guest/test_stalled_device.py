@@ -160,7 +160,7 @@ def test_ids_that_wait_for_their_turn_hold_up_no_queue_pair(late: Net, mock: Moc
 
 
 def test_user_waits_for_one_id_of_another(late: Net, mock: Mock, in_child: InChild) -> None:
-    """X3: hook D12: 40 ids of a user wait before that of another one, which goes among the first."""
+    """X3: hook D12: 40 ids of a user wait before that of another one, which is not the last."""
     uid = 65534
 
     def stranger(report: Callable[[str], None]) -> int:
@@ -198,7 +198,7 @@ def test_user_waits_for_one_id_of_another(late: Net, mock: Mock, in_child: InChi
         wait_until(lambda: counts(late.link)["qp"] == before - 41, "all wait", LIMIT)
         hook.go()
         order = [shut_down(ends) for _ in accepted]
-        assert order.index(accepted[0]) < 20
+        assert order.index(accepted[0]) < 20  # of 41
     finally:
         os.chmod(DEVICE, 0o600)
 

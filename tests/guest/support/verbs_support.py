@@ -130,9 +130,9 @@ class Net:
     ) -> Peer:
         """Open an endpoint: to connect to the listener, or for a request.
 
-        It gets a domain and an event queue of its own unless they are given. ``only``: "tx" or "rx": the
-        peer's queue is for these; the others go elsewhere. ``reads``: a counter of their
-        own counts them.
+        It gets a domain and an event queue of its own unless they are given. ``only``: "tx" or
+        "rx": the peer's queue is for these; the others go elsewhere. ``reads``: a counter of
+        their own counts them.
         """
         enter = self._stack.enter_context
         domain = domain or enter(self.fabric.domain(self.info))
