@@ -100,8 +100,9 @@ void kfv_turn_wait(struct kfv_device *dev, struct kfv_turn *turn)
 	spin_lock_irqsave(&ids->lock, irq);
 	list_add_tail(&turn->link,
 		      &ids->lists[hash_64(turn->owner, KFV_TURN_BITS)]);
-	spin_unlock_irqrestore(&ids->lock, irq);
+	/* Once the lock is free, @turn may run, and the device may go. */
 	kfv_queue_work(ids->wq, &ids->work);
+	spin_unlock_irqrestore(&ids->lock, irq);
 }
 
 /**
