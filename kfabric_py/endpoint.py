@@ -50,6 +50,9 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
             addr: the peer; ``None`` for ``dest_addr`` of the info.
             data: private data for the peer, at most 256 bytes; how much of it
                 arrives depends on the connection manager.
+
+        Raises:
+            Again: too many connections of the user wait for their peers.
         """
         self._connect(_uapi.KFAB_IOC_CONNECT, b"" if addr is None else pack_address(addr), data)
 
@@ -88,7 +91,11 @@ class Endpoint(Addressed, Receiving, Sending, Profiled):
         self.setopt(_uapi.KFAB_OPT_KEEPALIVE, seconds)
 
     def shutdown(self) -> None:
-        """End the connection. Receives that are still posted complete with errors."""
+        """End the connection. Receives that are still posted complete with errors.
+
+        Raises:
+            Again: too many connections of the user wait for their peers; nothing has changed.
+        """
         self._client(_uapi.KFAB_IOC_SHUTDOWN, _uapi.kfab_shutdown(ep=self._live_handle()))
 
     def getpeer(self) -> Address | None:

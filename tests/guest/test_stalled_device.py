@@ -146,7 +146,7 @@ def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mo
 
 
 def test_ids_that_wait_for_their_turn_hold_up_no_queue_pair(late: Net, mock: Mock) -> None:
-    """O4, X3: hook D12: nor the operations of other connections of the device, which end before."""
+    """O4, X3: hook D12: all queue pairs go, and so what was posted there, while one id stays."""
     without = counts(late.link)["qp"]
     eps = crowd(late, QUEUE_ITEMS)
     hook = mock.hook("D12", None)
