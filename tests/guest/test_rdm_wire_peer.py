@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -552,6 +552,73 @@ def test_long_message_in_its_turn_holds_up_no_lane(rdm: RdmNet, node: Node) -> N
     a.ep.send(a.buffer[:5000])
     a.ep.send(a.buffer[:5000], to=a.av.insert_service(node.address, str(other)))
     assert b.handle_until(Op.RTS).dst == other
+
+
+@pytest.fixture
+def other_user(
+    rdm: RdmNet, node: Node, in_child: Callable[..., Child]
+) -> Iterator[Callable[[int], None]]:
+    """Have a process of another user send one message to an endpoint of the peer."""
+
+    def send(to: int) -> None:
+        def child(report: Callable[[str], None]) -> int:
+            os.setresuid(65534, 65534, 65534)
+            with contextlib.ExitStack() as stack:
+                c = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack).peer()
+                c.ep.send(c.buffer[:1], to=c.av.insert_service(node.address, str(to)))
+                report("sent")
+                signal.pause()
+            return 0
+
+        assert in_child(child).report() == "sent"
+
+    os.chmod(DEVICE, 0o666)
+    yield send
+    os.chmod(DEVICE, 0o600)
+
+
+def test_new_messages_of_a_user_hold_up_no_other_user(
+    rdm: RdmNet, node: Node, other_user: Callable[[int], None]
+) -> None:
+    """X3: users take turns, so the next but one is that of a user who has posted just one."""
+    a, b = begun_here(rdm, node)
+    b.silent = True
+    for _ in range(WINDOW + 10):
+        a.ep.send(a.buffer[:1])
+    while len(b.received) < WINDOW:
+        b.handle_one()
+    other_user(b.number)
+    b.received.clear()
+    b.silent = False
+    b.acknowledge()
+    assert len({b.receive().header.src for _ in range(2)}) == 2
+    assert {b.receive().header.src for _ in range(9)} == {number(a)}
+
+
+#: Contexts of the peer that refuse messages of one user.
+REFUSING = 8
+
+
+def test_messages_of_a_user_that_were_refused_hold_up_no_other_user(
+    rdm: RdmNet, node: Node, other_user: Callable[[int], None]
+) -> None:
+    """X3: also if many contexts have refused that user's, and resume all at once."""
+    a, b = begun_here(rdm, node)
+    b.aliases = set(range(b.number + 1, b.number + REFUSING + 1))
+    b.flows[False].room = 0
+    b.silent = True
+    to = [a.av.insert_service(node.address, str(b.number + each)) for each in range(REFUSING)]
+    for each in range(WINDOW - 1):
+        a.ep.send(a.buffer[:1], to=to[each % REFUSING])
+    other_user(b.number + REFUSING)
+    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
+        b.handle_one()
+    b.resume(PLENTY)
+    # The kernel replies to this after it has handled RESUME.
+    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    b.silent = False
+    b.acknowledge()
+    assert len({b.receive().header.src for _ in range(2)}) == 2
 
 
 def test_unsent_long_messages_leave_their_registrations_to_others(rdm: RdmNet, node: Node) -> None:

@@ -52,6 +52,7 @@ static void kfr_conn_release(struct kref *ref)
 		kfree(flow);
 	mutex_destroy(&conn->ctl);
 	kfr_node_put(conn->node);
+	kfree(conn->lines);
 	kfree(conn);
 }
 
@@ -343,13 +344,30 @@ static void kfr_conn_init_lists(struct kfr_conn *conn)
 	INIT_LIST_HEAD(&conn->urgent);
 	INIT_LIST_HEAD(&conn->data);
 	INIT_LIST_HEAD(&conn->reqs);
-	INIT_LIST_HEAD(&conn->turns);
+	INIT_LIST_HEAD(&conn->again);
 	INIT_LIST_HEAD(&conn->expected);
 	INIT_LIST_HEAD(&conn->lanes);
 	INIT_LIST_HEAD(&conn->sent_numbered);
 	INIT_LIST_HEAD(&conn->sent_by_id);
 	INIT_LIST_HEAD(&conn->ending);
 	INIT_LIST_HEAD(&conn->jobs);
+}
+
+static int kfr_lines_make(struct kfr_conn *conn)
+{
+	struct kfr_line *line;
+
+	conn->lines = kcalloc(KFR_SHARES, sizeof(*conn->lines),
+			      GFP_ATOMIC | __GFP_NOWARN);
+	if (!conn->lines)
+		return -ENOMEM;
+	for (line = conn->lines; line < conn->lines + KFR_SHARES; line++) {
+		INIT_LIST_HEAD(&line->reqs);
+		INIT_LIST_HEAD(&line->reqs_turn);
+		INIT_LIST_HEAD(&line->again);
+		INIT_LIST_HEAD(&line->again_turn);
+	}
+	return 0;
 }
 
 static void kfr_conn_setup(struct work_struct *work);
@@ -374,8 +392,10 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	struct kfr_conn *conn = kzalloc(sizeof(*conn),
 					GFP_ATOMIC | __GFP_NOWARN);
 
-	if (!conn)
+	if (!conn || kfr_lines_make(conn)) {
+		kfree(conn);
 		return NULL;
+	}
 	kref_init(&conn->ref);
 	kref_get(&node->ref);
 	refcount_inc(&node->halves);

@@ -18,7 +18,7 @@
  * DOC: Places of an operation
  *
  *   KFR_FREE	kfr_tx.free, or being filled in by kfr_send()
- *   KFR_QUEUED	kfr_conn.reqs; or a lane, without an id yet; or kfr_flow.parked
+ *   KFR_QUEUED	kfr_line.reqs; or a lane, without an id yet; or kfr_flow.parked
  *		or .again
  *   KFR_SENT	kfr_conn.sent_numbered or .sent_by_id: waits for ACK or a reply
  *   KFR_BUSY	done; kfr_conn.ending, if it has registrations to invalidate
@@ -52,7 +52,7 @@ enum kfr_item_kind {
 
 /**
  * struct kfr_item - an entry of one of a connection's queues
- * @link: on kfr_conn.urgent, .data, .reqs, a lane or kfr_flow.again;
+ * @link: on kfr_conn.urgent, .data, kfr_line.reqs, a lane or kfr_flow.again;
  *	kfr_conn.lock
  * @kind: the structure that contains it; written before it is queued
  */
@@ -165,6 +165,26 @@ struct kfr_share {
 	unsigned int nregs;
 };
 
+/**
+ * struct kfr_line - a user's requests that wait to be sent
+ * @reqs: operations to be sent for the first time
+ * @reqs_turn: on kfr_conn.reqs, while @reqs has operations, or had some recently
+ * @again: flows with operations to be sent again; the first is served first
+ * @again_turn: on kfr_conn.again, while @again has flows, or had some recently
+ *
+ * Requests of all users are handled by the peer one after the other, and each user can
+ * make theirs slow there: by many receives that do not match, or many threads that
+ * sleep on a counter. So users take turns.
+ *
+ * kfr_conn.lock protects all of it.
+ */
+struct kfr_line {
+	struct list_head reqs;
+	struct list_head reqs_turn;
+	struct list_head again;
+	struct list_head again_turn;
+};
+
 enum kfr_conn_state {
 	KFR_WAITING,		/* passive end of a connection to this node */
 	KFR_CONNECTING,
@@ -243,8 +263,9 @@ enum kfr_conn_state {
  * @free_ctls: control messages that are not in use
  * @urgent: control messages, and operations to be invalidated
  * @data: jobs with work requests still to be posted
- * @reqs: operations to be sent for the first time
- * @turns: flows with operations to be sent again; the first is served first
+ * @lines: KFR_SHARES lines of requests, by kfr_op.share
+ * @reqs: lines with operations to be sent for the first time; the first is served first
+ * @again: lines with operations to be sent again; the first is served first
  * @again_next: they are served before new requests
  * @shares: KFR_SHARES shares of ids and registrations, by kfr_op.share; made with @regs
  * @lanes: lanes with operations that wait; the first is served first
@@ -356,8 +377,9 @@ struct kfr_conn {
 	struct list_head free_ctls;
 	struct list_head urgent;
 	struct list_head data;
+	struct kfr_line *lines;
 	struct list_head reqs;
-	struct list_head turns;
+	struct list_head again;
 	bool again_next;
 	struct kfr_share *shares;
 	struct list_head lanes;
@@ -417,7 +439,7 @@ struct kfr_conn {
  * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
  * @epoch: of requests sent from now on
  * @lent: the operation that has brought the memory has not ended
- * @share: of kfr_conn.charged; constant
+ * @share: of kfr_conn.charged and .lines; constant
  * @last: kfr_op.place of its last request that was sent
  * @refused: that of the last one which the peer has refused
  * @gone: that of the last one which found the context gone, as the peer has said
@@ -426,7 +448,7 @@ struct kfr_conn {
  * @parked: operations that wait for RESUME or WANT, in order
  * @again: operations that were parked and are to be sent again, and newer ones
  *	that go after them; each has what it needs
- * @turn: on kfr_conn.turns, while @again has operations, or had some recently
+ * @turn: on kfr_line.again, while @again has operations, or had some recently
  *
  * It is protected by kfr_conn.lock. It lives as long as the peer may know of it, see
  * kfr_flow_settle(). What the receiver knows of a flow is in kfr_rx.flows.
@@ -450,7 +472,7 @@ struct kfr_flow {
 
 enum kfr_op_state {
 	KFR_FREE,
-	KFR_QUEUED,		/* kfr_conn.reqs, a lane, or kfr_flow */
+	KFR_QUEUED,		/* kfr_line.reqs, a lane, or kfr_flow */
 	KFR_BUSY,		/* has its result */
 	KFR_SENT,		/* kfr_conn.sent_numbered or .sent_by_id */
 };
@@ -467,7 +489,7 @@ enum kfr_op_state {
  * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
  *	flow now
  * @charged: in kfr_conn.charged
- * @share: where, and in kfr_conn.shares
+ * @share: where, and in kfr_conn.shares and .lines
  * @limited: its owner is a user, who may have a share only
  * @has_id: it is in kfr_conn.ids
  * @context: the ULP's
@@ -689,6 +711,7 @@ int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id);
 void kfr_qp_free(struct kfr_conn *conn);
 
 /* pump.c: posting for a connection */
+void kfr_req_add(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_pump(struct kfr_conn *conn);
 void kfr_pump_work(struct work_struct *work);
 int kfr_post_wr(struct kfr_conn *conn, struct ib_send_wr *wr,

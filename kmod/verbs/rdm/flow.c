@@ -568,7 +568,7 @@ bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op)
 	struct kfr_flow *flow = NULL;
 
 	lockdep_assert_held(&conn->lock);
-	if (!list_empty(&conn->turns))
+	if (!list_empty(&conn->again))
 		flow = kfr_flow_find(conn, &op->hdr);
 	if (!flow || list_empty(&flow->again))
 		return false;
@@ -878,10 +878,14 @@ static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 static void kfr_flow_send_again(struct kfr_conn *conn, struct kfr_flow *flow,
 				struct list_head *ops)
 {
+	struct kfr_line *line = &conn->lines[flow->share];
+
 	lockdep_assert_held(&conn->lock);
 	list_splice(ops, &flow->again);
 	if (list_empty(&flow->turn))
-		list_add_tail(&flow->turn, &conn->turns);
+		list_add_tail(&flow->turn, &line->again);
+	if (list_empty(&line->again_turn))
+		list_add_tail(&line->again_turn, &conn->again);
 }
 
 /**

@@ -93,7 +93,7 @@ int kfr_op_submit(struct kfr_op *op)
 	if (!err && !dead) {
 		op->order = conn->order++;
 		op->state = KFR_QUEUED;
-		list_add_tail(&op->item.link, &conn->reqs);
+		kfr_req_add(conn, op);
 		kfr_probe_later(conn);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
@@ -499,6 +499,7 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 {
 	struct kfr_flow *flow;
 	struct kfr_lane *lane;
+	struct kfr_line *line;
 	struct kfr_op *op;
 	LIST_HEAD(answered);
 	LIST_HEAD(done);
@@ -512,7 +513,8 @@ void kfr_op_fail_all(struct kfr_conn *conn)
 		list_splice_tail_init(&flow->parked, &done);
 		kfr_fail_queue(&flow->again, &done);
 	}
-	kfr_fail_queue(&conn->reqs, &done);
+	list_for_each_entry(line, &conn->reqs, reqs_turn)
+		kfr_fail_queue(&line->reqs, &done);
 	list_for_each_entry(lane, &conn->lanes, turn)
 		kfr_fail_queue(&lane->waiting, &done);
 	kfr_fail_take(&done);

@@ -27,7 +27,8 @@
  * flag, so there is no lock to assert.
  *
  * Priority: replies and invalidations, then an ACK that is due, then jobs, then
- * requests. So replies never wait behind requests.
+ * requests. So replies never wait behind requests. Requests of one user keep their
+ * order; users take turns.
  *
  * The thread that pumps is a ULP's that has posted something, or a softirq. It
  * posts at most KFR_PUMP_MAX items, so that other threads' work and completions
@@ -369,6 +370,23 @@ static struct kfr_op *kfr_next_waiting(struct kfr_conn *conn, bool *enough)
 	return NULL;
 }
 
+/**
+ * kfr_req_add() - queue a request that is to be sent for the first time
+ * @conn: the connection
+ * @op: the operation, charged to its user
+ *
+ * Context: any; the caller holds the connection's lock, and pumps afterwards.
+ */
+void kfr_req_add(struct kfr_conn *conn, struct kfr_op *op)
+{
+	struct kfr_line *line = &conn->lines[op->share];
+
+	lockdep_assert_held(&conn->lock);
+	list_add_tail(&op->item.link, &line->reqs);
+	if (list_empty(&line->reqs_turn))
+		list_add_tail(&line->reqs_turn, &conn->reqs);
+}
+
 /*
  * Lets a new request go, with an id and registrations if it needs them, or moves
  * it to its lane, so that later requests are not held up.
@@ -393,56 +411,97 @@ static bool kfr_req_admit(struct kfr_conn *conn, struct kfr_op *op,
 }
 
 /* A numbered request without a place in the window waits until an ACK pumps. */
-static struct kfr_op *kfr_in_window(struct kfr_conn *conn, struct kfr_op *op)
+static bool kfr_in_window(const struct kfr_conn *conn, const struct kfr_op *op)
 {
 	lockdep_assert_held(&conn->lock);
-	return kfr_op_numbered(op) && kfr_window_full(conn) ? NULL : op;
+	return !kfr_op_numbered(op) || !kfr_window_full(conn);
 }
 
-/* The next operation to be sent again. Flows take turns. */
-static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
+/* The flow whose turn it is, of those of a user with operations to be sent again. */
+static struct kfr_flow *kfr_next_flow(struct kfr_conn *conn,
+				      struct kfr_line *line)
 {
 	struct kfr_flow *flow;
-	struct kfr_item *item;
 
 	lockdep_assert_held(&conn->lock);
-	while ((flow = list_first_entry_or_null(&conn->turns, struct kfr_flow,
+	while ((flow = list_first_entry_or_null(&line->again, struct kfr_flow,
 						turn))) {
-		item = kfr_first(&flow->again);
-		if (item) {
-			list_move_tail(&flow->turn, &conn->turns);
-			return kfr_in_window(conn,
-				container_of(item, struct kfr_op, item));
-		}
+		if (!list_empty(&flow->again))
+			return flow;
 		list_del_init(&flow->turn);
 	}
 	return NULL;
 }
 
+/* The next operation to be sent again. Users take turns, and so do a user's flows. */
+static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
+{
+	struct kfr_flow *flow;
+	struct kfr_line *line;
+	struct kfr_op *op;
+
+	lockdep_assert_held(&conn->lock);
+	while ((line = list_first_entry_or_null(&conn->again, struct kfr_line,
+						again_turn))) {
+		flow = kfr_next_flow(conn, line);
+		if (!flow) {
+			list_del_init(&line->again_turn);
+			continue;
+		}
+		op = container_of(kfr_first(&flow->again), struct kfr_op, item);
+		if (!kfr_in_window(conn, op))
+			return NULL;
+		list_move_tail(&flow->turn, &line->again);
+		list_move_tail(&line->again_turn, &conn->again);
+		return op;
+	}
+	return NULL;
+}
+
+/* The user whose turn it is, of those with new operations. */
+static struct kfr_line *kfr_next_line(struct kfr_conn *conn)
+{
+	struct kfr_line *line;
+
+	lockdep_assert_held(&conn->lock);
+	while ((line = list_first_entry_or_null(&conn->reqs, struct kfr_line,
+						reqs_turn))) {
+		if (!list_empty(&line->reqs))
+			return line;
+		list_del_init(&line->reqs_turn);
+	}
+	return NULL;
+}
+
 /*
- * The next new request: lanes first, as their operations have been here before. Long
- * or short, it takes its place after those of its flow that are sent again, so later
- * ones do not overtake it, and it holds up no lane. One that has to wait elsewhere is a
- * step of its own, so that many do not keep the lock.
+ * The next new request: lanes first, as their operations have been here before; then
+ * the user whose turn it is, who keeps it while the window is full. Long or short, it
+ * takes its place after those of its flow that are sent again, so later ones do not
+ * overtake it, and it holds up no lane. One that has to wait elsewhere is a step of its
+ * own, so that many do not keep the lock.
  */
 static struct kfr_op *kfr_next_new(struct kfr_conn *conn, struct kfr_step *step)
 {
+	struct kfr_line *line = NULL;
 	bool enough = true;
-	struct kfr_item *item;
 	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
 	op = kfr_next_waiting(conn, &enough);
 	if (!op) {
-		item = kfr_first(&conn->reqs);
-		if (!item)
+		line = kfr_next_line(conn);
+		if (!line)
 			return NULL;
-		op = container_of(item, struct kfr_op, item);
+		op = container_of(kfr_first(&line->reqs), struct kfr_op, item);
 		step->moved = !kfr_req_admit(conn, op, &enough);
 	}
 	if (!step->moved)
 		step->moved = kfr_flow_follow(conn, op);
-	return step->moved ? NULL : kfr_in_window(conn, op);
+	if (!step->moved && !kfr_in_window(conn, op))
+		return NULL;
+	if (line)
+		list_move_tail(&line->reqs_turn, &conn->reqs);
+	return step->moved ? NULL : op;
 }
 
 /*

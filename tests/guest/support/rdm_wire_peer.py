@@ -437,16 +437,17 @@ class Peer:
             return
         self._epochs = self._epochs % 0xFFFF + 1
         flow.blocked, flow.epoch = False, self._epochs
-        self._post(
-            Header(
-                op=Op.RESUME,
-                flags=Flag.RMA if by_key else 0,
-                src=self.number,
-                epoch=flow.epoch,
-                auth=self.auth,
-                count=self._handled_count,
+        for number in (self.number, *sorted(self.aliases)):
+            self._post(
+                Header(
+                    op=Op.RESUME,
+                    flags=Flag.RMA if by_key else 0,
+                    src=number,
+                    epoch=flow.epoch,
+                    auth=self.auth,
+                    count=self._handled_count,
+                )
             )
-        )
 
     def want(self, tag: int | None = None, ignore: int = 0) -> None:
         """Ask for one message that was refused, and make room for it."""
