@@ -324,6 +324,51 @@ bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		hint->prov_version == fabric->prov_version);
 }
 
+/* What is asked for, with the directions that it implies; all if it names no operations. */
+static u64 kfv_caps_meant(u64 have, u64 asked)
+{
+	const u64 messages = KFI_MSG | KFI_TAGGED;
+	const u64 memory = KFI_RMA | KFI_TAGGED_RMA | KFI_ATOMIC;
+	const u64 ways = KFI_SEND | KFI_RECV;
+	const u64 sides = KFI_READ | KFI_WRITE | KFI_REMOTE_READ |
+			  KFI_REMOTE_WRITE;
+
+	if (!(asked & (messages | memory)))
+		asked |= have & (messages | memory);
+	if (asked & messages && !(asked & ways))
+		asked |= have & ways;
+	if (asked & memory && !(asked & sides))
+		asked |= have & sides;
+	return asked;
+}
+
+/**
+ * kfv_fit_caps() - leave the capabilities that the caller asks for
+ * @info: what the port has; on return what the caller gets
+ * @hints: the hints, which it meets
+ *
+ * A capability that is not asked for may surprise: with KFI_DIRECTED_RECV a receive
+ * from address 0 takes no message of anybody else. Whoever asks for nothing gets all.
+ * (fi_getinfo(3): "Capabilities")
+ *
+ * Context: any.
+ */
+void kfv_fit_caps(struct kfi_info *info, const struct kfi_info *hints)
+{
+	const u64 tx = hints->tx_attr ? hints->tx_attr->caps : 0;
+	const u64 rx = hints->rx_attr ? hints->rx_attr->caps : 0;
+
+	if (hints->caps)
+		info->caps &= kfv_caps_meant(info->caps, hints->caps | tx | rx) |
+			      KFV_CAPS_DOMAIN;
+	info->tx_attr->caps &= info->caps;
+	info->rx_attr->caps &= info->caps;
+	if (tx)
+		info->tx_attr->caps &= kfv_caps_meant(info->tx_attr->caps, tx);
+	if (rx)
+		info->rx_attr->caps &= kfv_caps_meant(info->rx_attr->caps, rx);
+}
+
 static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 		    const struct kfv_device *dev, u32 port)
 {
@@ -333,11 +378,13 @@ static bool kfv_fit(struct kfi_info *info, const struct kfv_query *query,
 	if (!hints)
 		return kfv_fit_domain(info->domain_attr, NULL, dev, port) &&
 		       kfv_fit_fabric(info->fabric_attr, NULL);
-	return !(hints->caps & ~info->caps) &&
-	       (!hints->addr_format || hints->addr_format == KFI_SOCKADDR ||
+	if ((hints->caps & ~info->caps) ||
+	    !kfv_fit_tx(info->tx_attr, hints->tx_attr, dev->ib) ||
+	    !kfv_fit_rx(info->rx_attr, hints->rx_attr, dev->ib))
+		return false;
+	kfv_fit_caps(info, hints);
+	return (!hints->addr_format || hints->addr_format == KFI_SOCKADDR ||
 		hints->addr_format == info->addr_format) &&
-	       kfv_fit_tx(info->tx_attr, hints->tx_attr, dev->ib) &&
-	       kfv_fit_rx(info->rx_attr, hints->rx_attr, dev->ib) &&
 	       kfv_fit_ep(info->ep_attr, hints->ep_attr) &&
 	       kfv_fit_domain(info->domain_attr, hints->domain_attr, dev,
 			      port) &&

@@ -598,6 +598,7 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info);
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
 bool kfv_fit_tclass(u32 tclass);
+void kfv_fit_caps(struct kfi_info *info, const struct kfi_info *hints);
 bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
 			 const struct kfi_domain_attr *hint);
 int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail);

@@ -124,6 +124,9 @@ CASES = {
     "says_too_much": "no peer can make a completion longer than the operation",
     "tagged_rma_unasked": "who has not asked for tagged RMA has none done to its receives",
     "tagged_rma_multi": "tagged RMA does not touch what a receive for many messages has",
+    "asked_caps": "kfi_getinfo() returns what is asked for, and what that implies",
+    "asked_ways": "directions imply no others, and modifiers imply operations",
+    "any_source": "a receive takes everybody's messages if KFI_DIRECTED_RECV was not asked for",
 }
 
 

@@ -42,6 +42,7 @@ CASES = {
     "peer_breaks_receives": "a peer breaks the connection and keeps quiet: KFI_SHUTDOWN",
     "peer_breaks_probe": "the same with nothing posted: keepalive notices it",
     "getinfo_open": "open objects are named in offers, and asked for",
+    "getinfo_caps": "kfi_getinfo() returns what is asked for, and what that implies",
 }
 
 

@@ -192,9 +192,10 @@ static bool kfr_fit_domain(struct kfi_info *info,
 static bool kfr_fit(struct kfi_info *info, const struct kfi_info *hints,
 		    const struct kfv_device *dev, u32 port)
 {
-	return !(hints->caps & ~info->caps) &&
-	       kfr_fit_ctx(info, hints) &&
-	       kfr_fit_ep(info->ep_attr, hints->ep_attr) &&
+	if ((hints->caps & ~info->caps) || !kfr_fit_ctx(info, hints))
+		return false;
+	kfv_fit_caps(info, hints);
+	return kfr_fit_ep(info->ep_attr, hints->ep_attr) &&
 	       kfr_fit_domain(info, hints->domain_attr, dev, port) &&
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
 }

@@ -80,6 +80,7 @@ static int __init rt_init(void)
 	rt_create(rt_idle_cases);
 	rt_create(rt_flow_cases);
 	rt_create(rt_served_cases);
+	rt_create(rt_caps_cases);
 	return 0;
 }
 

@@ -124,5 +124,6 @@ extern const struct rt_case rt_pump_cases[];
 extern const struct rt_case rt_idle_cases[];
 extern const struct rt_case rt_flow_cases[];
 extern const struct rt_case rt_served_cases[];
+extern const struct rt_case rt_caps_cases[];
 
 #endif /* _KFI_RTEST_H_ */

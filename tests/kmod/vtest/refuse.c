@@ -341,6 +341,25 @@ static void vt_getinfo_open(struct vt *vt)
 	kfi_freeinfo(hints);
 }
 
+/* What is asked for comes back, and what it implies, but nothing else. */
+static void vt_getinfo_caps(struct vt *vt)
+{
+	const u64 comm = KFI_LOCAL_COMM | KFI_REMOTE_COMM;
+	struct kfi_info hints = { .caps = KFI_MSG }, *info = NULL;
+	struct kfi_ep_attr ep = { .type = KFI_EP_MSG };
+	u64 caps, tx, rx;
+
+	hints.ep_attr = &ep;
+	VT_EQ(vt, kfi_getinfo(0, NULL, NULL, 0, &hints, &info), 0);
+	caps = info->caps;
+	tx = info->tx_attr->caps;
+	rx = info->rx_attr->caps;
+	kfi_freeinfo(info);
+	VT_EQ(vt, caps, KFI_MSG | KFI_SEND | KFI_RECV | comm);
+	VT_EQ(vt, tx, KFI_MSG | KFI_SEND);
+	VT_EQ(vt, rx, KFI_MSG | KFI_RECV);
+}
+
 const struct vt_case vt_refuse_cases[] = {
 	{ "bad_memory", vt_bad_memory },
 	{ "mr_arguments", vt_mr_arguments },
@@ -352,5 +371,6 @@ const struct vt_case vt_refuse_cases[] = {
 	{ "names", vt_names },
 	{ "getinfo_wishes", vt_getinfo_wishes },
 	{ "getinfo_open", vt_getinfo_open },
+	{ "getinfo_caps", vt_getinfo_caps },
 	{ }
 };
