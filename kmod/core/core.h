@@ -560,6 +560,9 @@ u32 kfi_new_id(void);
 /* main.c */
 extern struct workqueue_struct *kfi_handler_wq;
 
+/* watch.c */
+extern struct workqueue_struct *kfi_watch_wq;
+
 /* hooks.c, in the test-option build only */
 #ifdef KFABRIC_TEST
 void kfi_test_init(void);

@@ -317,6 +317,11 @@ static int __init kfabric_init(void)
 					 KFI_WQ_PERCPU, 0);
 	if (!kfi_handler_wq)
 		return -ENOMEM;
+	kfi_watch_wq = alloc_workqueue("kfabric_watch", WQ_UNBOUND, 0);
+	if (!kfi_watch_wq) {
+		destroy_workqueue(kfi_handler_wq);
+		return -ENOMEM;
+	}
 	kfi_test_init();
 	kfi_listing_init();
 	return 0;
@@ -326,6 +331,7 @@ static void __exit kfabric_exit(void)
 {
 	kfi_listing_exit();
 	kfi_test_exit();
+	destroy_workqueue(kfi_watch_wq);
 	destroy_workqueue(kfi_handler_wq);
 }
 

@@ -14,24 +14,54 @@
  *
  * No thread clears anything: readability is the object's state at that moment. So
  * one reader cannot take away the readiness that another one waits for.
+ *
+ * DOC: Why many pollers hold up no publisher
+ *
+ * A publisher often has interrupts off, and users decide how many descriptors they
+ * poll. If an object has had more than KFI_WATCH_FEW entries of pollers at once, a work
+ * item wakes them from then on:
+ *
+ *	publisher				work item
+ *	---------				---------
+ *	store, nready + 1
+ *	queue the item
+ *						clear pending (full barrier)
+ *						lock watch; wake
+ *	store, nready + 1
+ *	queue the item: it runs again
+ *
+ * An item that is still pending begins after the store, so its wake-up is for both.
  */
 #include <linux/kref.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "core.h"
 
+#define KFI_WATCH_FEW	64
+
+/* Wakes the pollers of objects that have many. */
+struct workqueue_struct *kfi_watch_wq;
+
 /**
  * struct kfi_watch - the readiness of an object, for descriptors
- * @ref: one for the object, and one for each descriptor
+ * @ref: one for the object, one for each descriptor, and one for @work while queued
  * @head: threads that poll; @head.lock protects @queue
  * @queue: the object's queue; NULL once the object is closed; @head.lock
+ * @many: there were more than %KFI_WATCH_FEW entries on @head; set once, @head.lock,
+ *	  also read without
+ * @work: wakes the pollers if there are @many
  */
 struct kfi_watch {
 	struct kref ref;
 	wait_queue_head_t head;
 	struct kfi_waitq *queue;
+	bool many;
+	struct work_struct work;
 };
+
+static void kfi_watch_work(struct work_struct *work);
 
 static void kfi_watch_free(struct kref *ref)
 {
@@ -46,6 +76,7 @@ static struct kfi_watch *kfi_watch_new(struct kfi_waitq *q)
 		return NULL;
 	kref_init(&watch->ref);
 	init_waitqueue_head(&watch->head);
+	INIT_WORK(&watch->work, kfi_watch_work);
 	watch->queue = q;
 	return watch;
 }
@@ -92,6 +123,35 @@ void kfi_watch_put(struct kfi_watch *watch)
 }
 EXPORT_SYMBOL_GPL(kfi_watch_put);
 
+/* What the object's descriptors show now. */
+static __poll_t kfi_watch_mask(const struct kfi_watch *watch)
+{
+	const struct kfi_waitq *q = watch->queue;
+	__poll_t mask = 0;
+
+	lockdep_assert_held(&watch->head.lock);
+	if (!q || READ_ONCE(q->dead))
+		mask |= EPOLLERR | EPOLLHUP;
+	if (q && atomic_read(&q->nready) > 0)
+		mask |= EPOLLIN | EPOLLRDNORM;
+	return mask;
+}
+
+/* A poller has joined: are they many now? */
+static void kfi_watch_joined(struct kfi_watch *watch)
+{
+	const struct list_head *entry;
+	unsigned int n = 0;
+
+	lockdep_assert_held(&watch->head.lock);
+	if (watch->many)
+		return;
+	list_for_each(entry, &watch->head.head)
+		if (++n > KFI_WATCH_FEW)
+			break;
+	WRITE_ONCE(watch->many, n > KFI_WATCH_FEW);
+}
+
 /**
  * kfi_watch_poll() - file_operations.poll of a descriptor
  * @watch: the descriptor's watch
@@ -105,17 +165,13 @@ EXPORT_SYMBOL_GPL(kfi_watch_put);
 __poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
 			struct poll_table_struct *wait)
 {
-	__poll_t mask = EPOLLERR | EPOLLHUP;
-	struct kfi_waitq *q;
+	__poll_t mask;
 
 	poll_wait(file, &watch->head, wait);
 	spin_lock_irq(&watch->head.lock);
-	q = watch->queue;
-	if (q) {
-		mask = READ_ONCE(q->dead) ? mask : 0;
-		if (atomic_read(&q->nready) > 0)
-			mask |= EPOLLIN | EPOLLRDNORM;
-	}
+	if (!poll_does_not_wait(wait))
+		kfi_watch_joined(watch);
+	mask = kfi_watch_mask(watch);
 	spin_unlock_irq(&watch->head.lock);
 	return mask;
 }
@@ -130,6 +186,27 @@ static void kfi_watch_wake_all(struct kfi_watch *watch, __poll_t events)
 	__wake_up(&watch->head, TASK_NORMAL, 0, poll_to_key(events));
 }
 
+/* The wake-up of many pollers, with interrupts on between them. */
+static void kfi_watch_work(struct work_struct *work)
+{
+	struct kfi_watch *watch = container_of(work, struct kfi_watch, work);
+	__poll_t mask;
+
+	spin_lock_irq(&watch->head.lock);
+	mask = kfi_watch_mask(watch);
+	spin_unlock_irq(&watch->head.lock);
+	/* What was published may be read already: the pollers look again. */
+	kfi_watch_wake_all(watch, mask | EPOLLIN | EPOLLRDNORM);
+	kfi_watch_put(watch);
+}
+
+static void kfi_watch_wake_later(struct kfi_watch *watch)
+{
+	kref_get(&watch->ref);
+	if (!queue_work(kfi_watch_wq, &watch->work))
+		kfi_watch_put(watch);
+}
+
 /**
  * kfi_watch_wake() - wake the pollers after a publication
  * @q: the object's queue
@@ -142,7 +219,11 @@ void kfi_watch_wake(struct kfi_waitq *q)
 	const __poll_t end = q->dead ? EPOLLERR | EPOLLHUP : 0;
 
 	lockdep_assert_held(&q->head.lock);
-	if (q->watch)
+	if (!q->watch)
+		return;
+	if (READ_ONCE(q->watch->many))
+		kfi_watch_wake_later(q->watch);
+	else
 		kfi_watch_wake_all(q->watch, EPOLLIN | EPOLLRDNORM | end);
 }
 

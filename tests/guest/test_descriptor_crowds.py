@@ -20,10 +20,14 @@ from kfabric_py import _uapi
 InThread = Callable[[Callable[[], object]], Call[object]]
 
 
-@pytest.fixture
-def epolls(mock: Mock) -> Iterator[list[select.epoll]]:
-    """Four epoll instances, closed with the test."""
-    made = [select.epoll() for _ in range(4)]
+#: More entries of pollers than the kernel wakes with interrupts off.
+MANY = 80
+
+
+@pytest.fixture(params=[4, MANY], ids=["few", "many"])
+def epolls(mock: Mock, request: pytest.FixtureRequest) -> Iterator[list[select.epoll]]:
+    """Epoll instances, closed with the test."""
+    made = [select.epoll() for _ in range(request.param)]
     yield made
     for epoll in made:
         epoll.close()
@@ -60,6 +64,23 @@ def test_exclusive_epolls_keep_nothing_from_each_other(
         call.result()
     wanted = select.EPOLLIN if end == "event" else HANGUP
     assert [bool(events & wanted) for events in seen] == [True] * len(epolls)
+
+
+@pytest.mark.parametrize("epolls", [MANY], indirect=True)
+def test_loss_wakes_many_that_wait_for_nothing_else(
+    mock: Mock, in_thread: InThread, epolls: list[select.epoll]
+) -> None:
+    """O5, V7: they have asked for no event, and get the hang-up."""
+    cq = mock.cq(wait_obj=kp.WaitObj.FD)
+    for epoll in epolls:
+        fd = cq.descriptor()
+        mock.stack.callback(os.close, fd)
+        epoll.register(fd, 0)
+    call = in_thread(partial(epolls[0].poll, LIMIT))
+    call.asleep(POLLING)
+    mock.command("lose", mock.domain.trace_id)
+    [(_, events)] = call.result()
+    assert events & HANGUP
 
 
 def test_dead_member_keeps_nobody_spinning(mock: Mock) -> None:
