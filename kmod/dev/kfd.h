@@ -406,6 +406,7 @@ struct kfd_call {
 /* user.c */
 struct kfd_user *kfd_user_get(void);
 void kfd_user_put(struct kfd_user *user);
+bool kfd_user_is_current(const struct kfd_user *user);
 u64 kfd_user_owner(const struct kfd_user *user);
 bool kfd_user_add_object(struct kfd_user *user, u32 fclass);
 void kfd_user_drop_object(struct kfd_user *user, u32 fclass);

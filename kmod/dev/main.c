@@ -368,7 +368,7 @@ static void kfd_client_free_elsewhere(struct kfd_client *client)
 	refcount_inc(&client->refs);
 	INIT_WORK(&client->work, kfd_client_work);
 	queue_work(kfd_wq, &client->work);
-	if (!(current->flags & PF_KTHREAD))
+	if (!(current->flags & PF_KTHREAD) && kfd_user_is_current(client->user))
 		wait_for_completion_killable_timeout(&client->closed,
 						     KFD_STRANGER_TIME);
 	kfd_client_put(client);
@@ -378,7 +378,8 @@ static void kfd_client_free_elsewhere(struct kfd_client *client)
  * Calls and mappings hold the file, so none of them is left. The process that opened the
  * file waits for the end of its objects. Another process may have got the last reference
  * through a socket, or the kernel drops it for nobody: the objects may be many, and their
- * device slow, so neither waits for all of them.
+ * device slow, so neither waits for all of them. A process of another user, which may drop
+ * many files that it was sent, does not wait at all.
  */
 static int kfd_release(struct inode *inode, struct file *filp)
 {

@@ -36,6 +36,11 @@ struct kfd_user {
 static DEFINE_XARRAY(kfd_users);
 static DEFINE_MUTEX(kfd_users_lock);
 
+static u32 kfd_current_uid(void)
+{
+	return from_kuid(&init_user_ns, current_user()->uid);
+}
+
 static struct kfd_user *kfd_user_new(u32 uid)
 {
 	struct kfd_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
@@ -80,7 +85,7 @@ static struct kfd_user *kfd_user_find(u32 uid, struct kfd_user *user)
  */
 struct kfd_user *kfd_user_get(void)
 {
-	const u32 uid = from_kuid(&init_user_ns, current_user()->uid);
+	const u32 uid = kfd_current_uid();
 	struct kfd_user *user = kfd_user_find(uid, NULL), *mine;
 
 	if (user)
@@ -107,6 +112,18 @@ void kfd_user_put(struct kfd_user *user)
 	xa_erase(&kfd_users, user->uid);
 	mutex_unlock(&kfd_users_lock);
 	kfd_user_free(user);
+}
+
+/**
+ * kfd_user_is_current() - is it the calling user?
+ * @user: the user
+ *
+ * Context: Process.
+ * Return: true if a client that the caller opens would be this user's.
+ */
+bool kfd_user_is_current(const struct kfd_user *user)
+{
+	return user->uid == kfd_current_uid();
 }
 
 /**

@@ -75,7 +75,7 @@ def test_region_is_closed_when_a_late_device_has_left_it(
     call.result()
 
 
-@pytest.mark.parametrize("how", ["close", "exit"])
+@pytest.mark.parametrize("how", ["close", "exit", "exit of another user"])
 def test_process_that_was_sent_a_client_is_not_held_up(
     late: Net, mock: Mock, in_child: InChild, how: str
 ) -> None:
@@ -91,6 +91,8 @@ def test_process_that_was_sent_a_client_is_not_held_up(
         fd = socket.recv_fds(there, 16, 1)[1][0]
         if how == "close":
             os.close(fd)
+        elif how != "exit":
+            os.setresuid(65534, 65534, 65534)
         return 0
 
     with kp.Device() as device, here, there:
