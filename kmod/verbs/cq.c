@@ -42,13 +42,16 @@ static struct kfv_op *kfv_op_new(struct kfv_conn *conn,
  * @queue: one of its two queues, with size and max_sge set
  * @tx: it is the send queue
  *
- * Posting allocates nothing after this, so that it works in any context.
+ * Posting allocates nothing after this, so that it works in any context. Each
+ * allocation may sleep for two seconds in a cgroup above memory.high, and the removal of
+ * the device waits for @conn->ctl, so it is looked for in between.
  *
  * Context: process; caller holds conn->ctl. Nothing is posted yet.
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOMEM or -ENODEV.
  */
 int kfv_queue_init(struct kfv_conn *conn, struct kfv_queue *queue, bool tx)
 {
+	const struct kfv_device *dev = conn->pd->dev;
 	struct kfv_op *op;
 	unsigned int i;
 
@@ -58,10 +61,10 @@ int kfv_queue_init(struct kfv_conn *conn, struct kfv_queue *queue, bool tx)
 	if (!queue->ops)
 		return -ENOMEM;
 	for (i = 0; i < queue->size; i++) {
-		op = kfv_op_new(conn, queue, tx);
+		op = kfv_gone(dev) ? NULL : kfv_op_new(conn, queue, tx);
 		if (!op) {
 			kfv_queue_fini(queue);
-			return -ENOMEM;
+			return kfv_gone(dev) ? -ENODEV : -ENOMEM;
 		}
 		queue->ops[i] = op;
 		op->next = queue->free;

@@ -43,6 +43,20 @@ static int kfr_ep_bind_av(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 	return 0;
 }
 
+/* Either this sees that the device is gone, or kfr_domain_lose() sees the EQ. */
+static int kfr_ep_bind_eq(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
+{
+	struct mutex *lock = &ep->rdm->domain->lock;
+	int err = -ENODEV;
+
+	lockdep_assert_held(&ep->ctl);
+	mutex_lock(lock);
+	if (!kfr_ep_gone(ep))
+		err = kfi_ep_base_bind(&ep->face.base, bfid, flags);
+	mutex_unlock(lock);
+	return err;
+}
+
 static int kfr_ep_bind_locked(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 {
 	lockdep_assert_held(&ep->ctl);
@@ -57,6 +71,8 @@ static int kfr_ep_bind_locked(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 	/* Queues and counters are bound to the contexts. */
 	if (ep->scalable && bfid->fclass != KFI_CLASS_EQ)
 		return -KFI_ENOSYS;
+	if (bfid->fclass == KFI_CLASS_EQ)
+		return kfr_ep_bind_eq(ep, bfid, flags);
 	return kfi_ep_base_bind(&ep->face.base, bfid, flags);
 }
 
@@ -618,9 +634,10 @@ int kfr_scalable_ep(struct kfid_domain *domain, struct kfi_info *info,
  * @rdm: of the domain
  *
  * Posting and reporting on the device have ended before. Listed endpoints are
- * open, so their EQs are, too; each ctl orders this with a bind.
+ * open, so their EQs are, too. A bind holds the domain's lock. kfr_ep.ctl is not taken:
+ * its holder may allocate for minutes, in a cgroup above memory.high.
  *
- * Context: process, may sleep; the caller holds the device's lock.
+ * Context: process, may sleep; the caller holds the device's lock; takes the domain's.
  */
 void kfr_domain_lose(struct kfr_domain *rdm)
 {
@@ -628,13 +645,13 @@ void kfr_domain_lose(struct kfr_domain *rdm)
 	struct kfr_ep *ep;
 
 	lockdep_assert_held(&rdm->domain->dev->lock);
+	mutex_lock(&rdm->domain->lock);
 	list_for_each_entry(ep, &rdm->eps, link) {
-		mutex_lock(&ep->ctl);
-		if (ep->face.base.eq) {
-			entry.fid = &ep->face.base.ep.fid;
-			entry.context = entry.fid->context;
-			kfi_ep_report_err(&ep->face.base, &entry);
-		}
-		mutex_unlock(&ep->ctl);
+		if (!ep->face.base.eq)
+			continue;
+		entry.fid = &ep->face.base.ep.fid;
+		entry.context = entry.fid->context;
+		kfi_ep_report_err(&ep->face.base, &entry);
 	}
+	mutex_unlock(&rdm->domain->lock);
 }

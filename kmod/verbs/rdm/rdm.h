@@ -85,7 +85,7 @@
  *   kfr_conn.ctl		making @id; taken by work items only
  *     its id's handler lock
  *   kfr_av.lock		changes of an address vector; innermost
- *   kfv_domain.lock		binding and enabling of a region; innermost
+ *   kfv_domain.lock		binding and enabling of a region, binding an EQ; innermost
  *
  * Spinlocks, all irq safe, and inside every mutex:
  *
