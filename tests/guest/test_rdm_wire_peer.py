@@ -599,18 +599,25 @@ def test_new_messages_of_a_user_hold_up_no_other_user(
 REFUSING = 8
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 def test_messages_of_a_user_that_were_refused_hold_up_no_other_user(
-    rdm: RdmNet, node: Node, other_user: Callable[[int], None]
+    rdm: RdmNet, node: Node, other_user: Callable[[int], None], *, shared: bool
 ) -> None:
-    """X3: also if many contexts have refused that user's, and resume all at once."""
+    """X3: many contexts have refused that user's, and resume all at once.
+
+    One of them is the other user's, who waits for what came there before, but for no more.
+    """
     a, b = begun_here(rdm, node)
     b.aliases = set(range(b.number + 1, b.number + REFUSING + 1))
     b.flows[False].room = 0
     b.silent = True
-    to = [a.av.insert_service(node.address, str(b.number + each)) for each in range(REFUSING)]
-    for each in range(WINDOW - 1):
-        a.ep.send(a.buffer[:1], to=to[each % REFUSING])
-    other_user(b.number + REFUSING)
+    first, *to = [
+        a.av.insert_service(node.address, str(b.number + each)) for each in range(REFUSING)
+    ]
+    a.ep.send(a.buffer[:1], to=first)
+    for each in range(WINDOW - 2):
+        a.ep.send(a.buffer[:1], to=to[each % len(to)])
+    other_user(b.number if shared else b.number + REFUSING)
     while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
         b.handle_one()
     b.resume(PLENTY)

@@ -169,8 +169,9 @@ struct kfr_share {
  * struct kfr_line - a user's requests that wait to be sent
  * @reqs: operations to be sent for the first time
  * @reqs_turn: on kfr_conn.reqs, while @reqs has operations, or had some recently
- * @again: flows with operations to be sent again; the first is served first
- * @again_turn: on kfr_conn.again, while @again has flows, or had some recently
+ * @again: operations to be sent again, by kfr_op.sent, in the order in which they came
+ *	here; one goes after those that are before it in its flow, whoever's they are
+ * @again_turn: on kfr_conn.again, while @again has operations, or had some recently
  *
  * Requests of all users are handled by the peer one after the other, and each user can
  * make theirs slow there: by many receives that do not match, or many threads that
@@ -439,7 +440,7 @@ struct kfr_conn {
  * @by_key: of RMA by key; otherwise of messages and tagged RMA; constant
  * @epoch: of requests sent from now on
  * @lent: the operation that has brought the memory has not ended
- * @share: of kfr_conn.charged and .lines; constant
+ * @share: of kfr_conn.charged; constant
  * @last: kfr_op.place of its last request that was sent
  * @refused: that of the last one which the peer has refused
  * @gone: that of the last one which found the context gone, as the peer has said
@@ -447,8 +448,7 @@ struct kfr_conn {
  * @expected: on kfr_conn.expected, while it ends unless the peer refuses a request
  * @parked: operations that wait for RESUME or WANT, in order
  * @again: operations that were parked and are to be sent again, and newer ones
- *	that go after them; each has what it needs
- * @turn: on kfr_line.again, while @again has operations, or had some recently
+ *	that go after them; each has what it needs, and is on a kfr_line.again, too
  *
  * It is protected by kfr_conn.lock. It lives as long as the peer may know of it, see
  * kfr_flow_settle(). What the receiver knows of a flow is in kfr_rx.flows.
@@ -467,7 +467,6 @@ struct kfr_flow {
 	struct list_head expected;
 	struct list_head parked;
 	struct list_head again;
-	struct list_head turn;
 };
 
 enum kfr_op_state {
@@ -480,7 +479,8 @@ enum kfr_op_state {
 /**
  * struct kfr_op - an operation of a transmit context
  * @item: on a queue of its connection
- * @sent: on kfr_conn.sent_numbered, .sent_by_id or .ending, or kfr_flow.parked
+ * @sent: on kfr_conn.sent_numbered, .sent_by_id or .ending, kfr_flow.parked or
+ *	kfr_line.again
  * @next: the next free one; kfr_tx.lock
  * @tx: its context. NULL: it is abandoned, see abandon.c. Constant until then
  * @conn: its connection, referenced from submit to done

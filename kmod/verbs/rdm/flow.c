@@ -555,6 +555,32 @@ void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op)
 		flow->last = op->place;
 }
 
+static void kfr_line_up_again(struct kfr_conn *conn, struct kfr_op *op)
+{
+	struct kfr_line *line = &conn->lines[op->share];
+
+	lockdep_assert_held(&conn->lock);
+	list_add_tail(&op->sent, &line->again);
+	if (list_empty(&line->again_turn))
+		list_add_tail(&line->again_turn, &conn->again);
+}
+
+/**
+ * kfr_flow_first() - the operation of a flow that is to be sent again first
+ * @conn: the connection
+ * @op: one that is to be sent again
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: @op, or one of the same flow that goes before it.
+ */
+struct kfr_op *kfr_flow_first(const struct kfr_conn *conn, struct kfr_op *op)
+{
+	const struct kfr_flow *flow = kfr_flow_find(conn, &op->hdr);
+
+	lockdep_assert_held(&conn->lock);
+	return list_first_entry(&flow->again, struct kfr_op, item.link);
+}
+
 /**
  * kfr_flow_follow() - let an operation go after those of its flow that are sent again
  * @conn: its connection
@@ -573,6 +599,7 @@ bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op)
 	if (!flow || list_empty(&flow->again))
 		return false;
 	list_move_tail(&op->item.link, &flow->again);
+	kfr_line_up_again(conn, op);
 	return true;
 }
 
@@ -616,7 +643,6 @@ static struct kfr_flow *kfr_flow_new(struct kfr_conn *conn, struct kfr_op *op)
 	INIT_LIST_HEAD(&flow->expected);
 	INIT_LIST_HEAD(&flow->parked);
 	INIT_LIST_HEAD(&flow->again);
-	INIT_LIST_HEAD(&flow->turn);
 	hash_add(conn->flows, &flow->link, kfr_flow_hash(conn, flow->to));
 	if (++conn->nflows >= KFR_FLOWS)
 		kfr_conn_retire(conn);
@@ -635,7 +661,6 @@ static void kfr_flow_end(struct kfr_conn *conn, struct kfr_flow *flow)
 {
 	lockdep_assert_held(&conn->lock);
 	list_del(&flow->expected);
-	list_del(&flow->turn);
 	hash_del(&flow->link);
 	conn->nflows--;
 	kfr_uncharge(conn, flow->share);
@@ -864,7 +889,7 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 				kfr_park(flow, op);
 }
 
-/* Moves an operation to a list for kfr_flow_send_again(). */
+/* Moves an operation to a list that the caller then splices into kfr_flow.again. */
 static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 		       struct list_head *to)
 {
@@ -872,20 +897,7 @@ static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
 	list_del_init(&op->sent);
 	op->parked = false;
 	list_add_tail(&op->item.link, to);
-}
-
-/* Operations that were parked are older than those of the flow to be sent. */
-static void kfr_flow_send_again(struct kfr_conn *conn, struct kfr_flow *flow,
-				struct list_head *ops)
-{
-	struct kfr_line *line = &conn->lines[flow->share];
-
-	lockdep_assert_held(&conn->lock);
-	list_splice(ops, &flow->again);
-	if (list_empty(&flow->turn))
-		list_add_tail(&flow->turn, &line->again);
-	if (list_empty(&line->again_turn))
-		list_add_tail(&line->again_turn, &conn->again);
+	kfr_line_up_again(conn, op);
 }
 
 /**
@@ -914,7 +926,8 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_flow_refused(conn, flow, hdr);
 		list_for_each_entry_safe(op, next, &flow->parked, sent)
 			kfr_unpark(conn, op, &again);
-		kfr_flow_send_again(conn, flow, &again);
+		/* They are older than those of the flow to be sent. */
+		list_splice(&again, &flow->again);
 	}
 	if (hdr->status == cpu_to_le32(KFR_NO_ENDPOINT))
 		kfr_flow_gone(conn, hdr, kfr_flow_place(conn, hdr->count));
@@ -950,7 +963,7 @@ static void kfr_flow_pull(struct kfr_conn *conn, const struct kfr_hdr *want)
 		op->hdr.flags |= KFR_F_PULLED;
 		op->want = *want;
 		kfr_unpark(conn, op, &pulled);
-		kfr_flow_send_again(conn, flow, &pulled);
+		list_splice(&pulled, &flow->again);
 		return;
 	}
 }

@@ -295,6 +295,7 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv);
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv);
 void kfr_flow_stamp(const struct kfr_conn *conn, struct kfr_op *op);
+struct kfr_op *kfr_flow_first(const struct kfr_conn *conn, struct kfr_op *op);
 bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_flow_forget(struct kfr_conn *conn, struct kfr_op *op);
 void kfr_flows_handled(struct kfr_conn *conn, u64 place);

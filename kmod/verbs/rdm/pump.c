@@ -417,41 +417,26 @@ static bool kfr_in_window(const struct kfr_conn *conn, const struct kfr_op *op)
 	return !kfr_op_numbered(op) || !kfr_window_full(conn);
 }
 
-/* The flow whose turn it is, of those of a user with operations to be sent again. */
-static struct kfr_flow *kfr_next_flow(struct kfr_conn *conn,
-				      struct kfr_line *line)
-{
-	struct kfr_flow *flow;
-
-	lockdep_assert_held(&conn->lock);
-	while ((flow = list_first_entry_or_null(&line->again, struct kfr_flow,
-						turn))) {
-		if (!list_empty(&flow->again))
-			return flow;
-		list_del_init(&flow->turn);
-	}
-	return NULL;
-}
-
-/* The next operation to be sent again. Users take turns, and so do a user's flows. */
+/*
+ * The next operation to be sent again. Users take turns. A user's turn is that of
+ * somebody else's operation if the user's own waits for that one in its flow.
+ */
 static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
 {
-	struct kfr_flow *flow;
 	struct kfr_line *line;
 	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
 	while ((line = list_first_entry_or_null(&conn->again, struct kfr_line,
 						again_turn))) {
-		flow = kfr_next_flow(conn, line);
-		if (!flow) {
+		op = list_first_entry_or_null(&line->again, struct kfr_op, sent);
+		if (!op) {
 			list_del_init(&line->again_turn);
 			continue;
 		}
-		op = container_of(kfr_first(&flow->again), struct kfr_op, item);
+		op = kfr_flow_first(conn, op);
 		if (!kfr_in_window(conn, op))
 			return NULL;
-		list_move_tail(&flow->turn, &line->again);
 		list_move_tail(&line->again_turn, &conn->again);
 		return op;
 	}
@@ -556,8 +541,8 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 		conn->ack_lazy = true;
 	list_del_init(&step->item->link);
 	op->state = KFR_SENT;
-	list_add_tail(&op->sent, numbered ? &conn->sent_numbered :
-					    &conn->sent_by_id);
+	list_move_tail(&op->sent, numbered ? &conn->sent_numbered :
+					     &conn->sent_by_id);
 	kfr_fill_req(conn, op, step);
 	return true;
 }
