@@ -373,7 +373,7 @@ int kfi_notify_drain(struct kfi_source *src);
 void kfi_notify_fini(struct kfi_source *src);
 
 /* watch.c: readiness for descriptors */
-void kfi_watch_wake(struct kfi_waitq *q);
+void kfi_watch_wake(struct kfi_waitq *q, enum kfi_why why);
 void kfi_watch_end(struct kfi_waitq *q);
 
 /**

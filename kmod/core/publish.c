@@ -40,14 +40,14 @@ static void kfi_number(struct kfi_target *targets, unsigned int n)
 }
 
 /* Wake threads that poll a descriptor of a member; the set's queue has others. */
-static void kfi_source_watchers(struct kfi_source *src)
+static void kfi_source_watchers(struct kfi_source *src, enum kfi_why why)
 {
 	unsigned long flags;
 
 	if (!READ_ONCE(src->own.watch))
 		return;
 	spin_lock_irqsave(&src->own.head.lock, flags);
-	kfi_watch_wake(&src->own);
+	kfi_watch_wake(&src->own, why);
 	spin_unlock_irqrestore(&src->own.head.lock, flags);
 }
 
@@ -86,7 +86,7 @@ void kfi_publish(struct kfi_target *targets, unsigned int n)
 		if (targets[i].fire)
 			kfi_source_fire(src);
 		if (src->set)
-			kfi_source_watchers(src);
+			kfi_source_watchers(src, targets[i].wake.why);
 		if (targets[i].wake.seq)
 			kfi_waitq_wake(src->queue, &targets[i].wake);
 		if (targets[i].channel)

@@ -193,7 +193,7 @@ void kfi_waitq_wake_locked(struct kfi_waitq *q, struct kfi_wake *wake)
 	if (kfi_test_fault_point(q, wake))
 		return;
 	kfi_waitq_walk(q, wake);
-	kfi_watch_wake(q);
+	kfi_watch_wake(q, wake->why);
 }
 
 /**

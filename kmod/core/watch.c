@@ -18,8 +18,9 @@
  * DOC: Why many pollers hold up no publisher
  *
  * A publisher often has interrupts off, and users decide how many descriptors they
- * poll. If an object has had more than KFI_WATCH_FEW entries of pollers at once, a work
- * item wakes them from then on:
+ * poll, and how many threads sleep in each epoll instance. If an object has had more than
+ * KFI_WATCH_FEW entries of pollers at once, a work item wakes them from then on; and so it
+ * does if the device is gone, which all members of a set report at once:
  *
  *	publisher				work item
  *	---------				---------
@@ -39,7 +40,9 @@
 
 #include "core.h"
 
-#define KFI_WATCH_FEW	64
+#define KFI_WATCH_FEW	4
+/* Each file of an object multiplies what epoll lets a wake-up cost. */
+#define KFI_WATCH_FILES	16
 
 /* Wakes the pollers of objects that have many. */
 struct workqueue_struct *kfi_watch_wq;
@@ -47,6 +50,7 @@ struct workqueue_struct *kfi_watch_wq;
 /**
  * struct kfi_watch - the readiness of an object, for descriptors
  * @ref: one for the object, one for each descriptor, and one for @work while queued
+ * @files: descriptors
  * @head: threads that poll; @head.lock protects @queue
  * @queue: the object's queue; NULL once the object is closed; @head.lock
  * @many: there were more than %KFI_WATCH_FEW entries on @head; set once, @head.lock,
@@ -55,6 +59,7 @@ struct workqueue_struct *kfi_watch_wq;
  */
 struct kfi_watch {
 	struct kref ref;
+	atomic_t files;
 	wait_queue_head_t head;
 	struct kfi_waitq *queue;
 	bool many;
@@ -87,7 +92,8 @@ static struct kfi_watch *kfi_watch_new(struct kfi_waitq *q)
  *	 the caller
  *
  * Context: process, may sleep; takes the queue's lock.
- * Return: with a reference that kfi_watch_put() drops; NULL: no memory.
+ * Return: with a reference that kfi_watch_put() drops; -ENOMEM; -EMFILE: the object has
+ * %KFI_WATCH_FILES descriptors.
  */
 struct kfi_watch *kfi_watch_get(struct kfid *fid)
 {
@@ -95,7 +101,7 @@ struct kfi_watch *kfi_watch_get(struct kfid *fid)
 	struct kfi_watch *watch, *fresh = kfi_watch_new(q);
 
 	if (!fresh)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	spin_lock_irq(&q->head.lock);
 	watch = q->watch;
 	if (!watch) {
@@ -107,6 +113,10 @@ struct kfi_watch *kfi_watch_get(struct kfid *fid)
 	kref_get(&watch->ref);
 	spin_unlock_irq(&q->head.lock);
 	kfree(fresh);
+	if (atomic_inc_return(&watch->files) > KFI_WATCH_FILES) {
+		kfi_watch_put(watch);
+		return ERR_PTR(-EMFILE);
+	}
 	return watch;
 }
 EXPORT_SYMBOL_GPL(kfi_watch_get);
@@ -119,6 +129,7 @@ EXPORT_SYMBOL_GPL(kfi_watch_get);
  */
 void kfi_watch_put(struct kfi_watch *watch)
 {
+	atomic_dec(&watch->files);
 	kref_put(&watch->ref, kfi_watch_free);
 }
 EXPORT_SYMBOL_GPL(kfi_watch_put);
@@ -186,7 +197,7 @@ static void kfi_watch_wake_all(struct kfi_watch *watch, __poll_t events)
 	__wake_up(&watch->head, TASK_NORMAL, 0, poll_to_key(events));
 }
 
-/* The wake-up of many pollers, with interrupts on between them. */
+/* The wake-up of many pollers, which no publisher waits for. */
 static void kfi_watch_work(struct work_struct *work)
 {
 	struct kfi_watch *watch = container_of(work, struct kfi_watch, work);
@@ -197,23 +208,24 @@ static void kfi_watch_work(struct work_struct *work)
 	spin_unlock_irq(&watch->head.lock);
 	/* What was published may be read already: the pollers look again. */
 	kfi_watch_wake_all(watch, mask | EPOLLIN | EPOLLRDNORM);
-	kfi_watch_put(watch);
+	kref_put(&watch->ref, kfi_watch_free);
 }
 
 static void kfi_watch_wake_later(struct kfi_watch *watch)
 {
 	kref_get(&watch->ref);
 	if (!queue_work(kfi_watch_wq, &watch->work))
-		kfi_watch_put(watch);
+		kref_put(&watch->ref, kfi_watch_free);
 }
 
 /**
  * kfi_watch_wake() - wake the pollers after a publication
  * @q: the object's queue
+ * @why: the kind of publication
  *
  * Context: any; the caller holds @q->head.lock; takes the watch's head.lock.
  */
-void kfi_watch_wake(struct kfi_waitq *q)
+void kfi_watch_wake(struct kfi_waitq *q, enum kfi_why why)
 {
 	/* A poller is woken only by the events that it asked for, and by hang-ups. */
 	const __poll_t end = q->dead ? EPOLLERR | EPOLLHUP : 0;
@@ -221,7 +233,7 @@ void kfi_watch_wake(struct kfi_waitq *q)
 	lockdep_assert_held(&q->head.lock);
 	if (!q->watch)
 		return;
-	if (READ_ONCE(q->watch->many))
+	if (READ_ONCE(q->watch->many) || why == KFI_WHY_LOST)
 		kfi_watch_wake_later(q->watch);
 	else
 		kfi_watch_wake_all(q->watch, EPOLLIN | EPOLLRDNORM | end);
@@ -247,5 +259,5 @@ void kfi_watch_end(struct kfi_waitq *q)
 	watch->queue = NULL;
 	spin_unlock_irq(&watch->head.lock);
 	kfi_watch_wake_all(watch, EPOLLERR | EPOLLHUP);
-	kfi_watch_put(watch);
+	kref_put(&watch->ref, kfi_watch_free);
 }

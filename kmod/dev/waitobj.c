@@ -103,8 +103,8 @@ static struct file *kfd_fd_file(struct kfid *fid)
 	struct kfi_watch *watch = kfi_watch_get(fid);
 	struct file *filp;
 
-	if (!watch)
-		return ERR_PTR(-ENOMEM);
+	if (IS_ERR(watch))
+		return ERR_CAST(watch);
 	filp = anon_inode_getfile("[kfabric]", &kfd_fd_fops, watch, O_RDONLY);
 	if (IS_ERR(filp))
 		kfi_watch_put(watch);

@@ -40,8 +40,9 @@ def test_exclusive_epolls_keep_nothing_from_each_other(
     """W8, V7: EPOLLEXCLUSIVE is about one descriptor; each of the others is woken, too."""
     cq = mock.cq(wait_obj=kp.WaitObj.FD)
     ep = mock.endpoint(cq=cq)
-    for epoll in epolls:
-        fd = cq.descriptor()
+    own = [cq.descriptor() for _ in range(4)]
+    fds = own + [os.dup(own[0]) for _ in epolls[len(own) :]]
+    for fd, epoll in zip(fds, epolls, strict=True):
         mock.stack.callback(os.close, fd)
         epoll.register(fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
     seen: list[int] = []
@@ -50,7 +51,7 @@ def test_exclusive_epolls_keep_nothing_from_each_other(
         [(_, events)] = epoll.poll(LIMIT)
         seen.append(events)
 
-    calls = [in_thread(partial(poll_one, epoll)) for epoll in epolls]
+    calls = [in_thread(partial(poll_one, epoll)) for epoll in epolls[:4]]
     for call in calls:
         call.asleep(POLLING)
     if end == "event":
@@ -62,6 +63,8 @@ def test_exclusive_epolls_keep_nothing_from_each_other(
         cq.close()
     for call in calls:
         call.result()
+    for epoll in epolls[4:]:
+        poll_one(epoll)
     wanted = select.EPOLLIN if end == "event" else HANGUP
     assert [bool(events & wanted) for events in seen] == [True] * len(epolls)
 
@@ -72,15 +75,33 @@ def test_loss_wakes_many_that_wait_for_nothing_else(
 ) -> None:
     """O5, V7: they have asked for no event, and get the hang-up."""
     cq = mock.cq(wait_obj=kp.WaitObj.FD)
+    fd = cq.descriptor()
+    mock.stack.callback(os.close, fd)
     for epoll in epolls:
-        fd = cq.descriptor()
-        mock.stack.callback(os.close, fd)
         epoll.register(fd, 0)
     call = in_thread(partial(epolls[0].poll, LIMIT))
     call.asleep(POLLING)
     mock.command("lose", mock.domain.trace_id)
     [(_, events)] = call.result()
     assert events & HANGUP
+
+
+#: Descriptors that an object may have.
+FILES = 16
+
+
+def test_object_has_few_descriptors(mock: Mock) -> None:
+    """X3: EMFILE beyond, until one is closed with all its copies."""
+    cq = mock.cq(wait_obj=kp.WaitObj.FD)
+    fds = [cq.descriptor() for _ in range(FILES)]
+    copy = os.dup(fds[0])
+    for fd in [*fds[1:], copy]:
+        mock.stack.callback(os.close, fd)
+    os.close(fds[0])
+    with pytest.raises(OSError, match="EMFILE|Too many open files"):
+        cq.descriptor()
+    os.dup2(fds[1], copy)
+    mock.stack.callback(os.close, cq.descriptor())
 
 
 def test_dead_member_keeps_nobody_spinning(mock: Mock) -> None:

@@ -168,7 +168,7 @@ static void watch_and_put(void)
 {
 	struct kfi_watch *watch = kfi_watch_get(&cq[0]->fid);
 
-	if (watch)
+	if (!IS_ERR(watch))
 		kfi_watch_put(watch);
 }
 

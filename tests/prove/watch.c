@@ -56,7 +56,7 @@ static void poll_in(void)
 static void watch_object(struct kfid *fid)
 {
 	watch = kfi_watch_get(fid);
-	prove_check(watch, "the object is watched");
+	prove_check(!IS_ERR(watch), "the object is watched");
 }
 
 static bool readable(void)
@@ -279,7 +279,7 @@ static void get_watch(void)
 
 static void finish_two_watches(void)
 {
-	prove_check(watches[0] && watches[0] == watches[1], "an object has one watch");
+	prove_check(!IS_ERR(watches[0]) && watches[0] == watches[1], "an object has one watch");
 	kfi_watch_put(watches[0]);
 	kfi_watch_put(watches[1]);
 	read_rest(0);
