@@ -17,6 +17,7 @@
 
 #include <prove.h>
 
+#include <linux/err.h>
 #include <linux/slab.h>
 
 #include <kfi_channel.h>

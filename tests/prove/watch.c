@@ -253,6 +253,76 @@ PROVE_SCENARIO(watch_publish_and_close, .rules = "W8 V8", .tables = "15 11",
 	       .setup = setup_quiet, .finish = finish_published_and_closed,
 	       .threads = { { "poller", poll_in }, { "owner", publish_and_close } });
 
+/* More entries than a publisher wakes itself, KFI_WATCH_FEW of them; nobody waits there. */
+static struct poller crowd[5];
+
+static int wake_nobody(struct wait_queue_entry *entry, unsigned int mode, int flags,
+		       void *key)
+{
+	return 0;
+}
+
+static void enter_crowd(struct file *file, wait_queue_head_t *head, poll_table *table)
+{
+	struct poller *p = container_of(table, struct poller, table);
+
+	p->head = head;
+	init_waitqueue_func_entry(&p->entry, wake_nobody);
+	add_wait_queue(head, &p->entry);
+}
+
+static void fill_crowd(void)
+{
+	struct poller *p;
+
+	for (p = crowd; p < crowd + ARRAY_SIZE(crowd); p++) {
+		init_poll_funcptr(&p->table, enter_crowd);
+		kfi_watch_poll(watch, NULL, &p->table);
+	}
+}
+
+static void empty_crowd(void)
+{
+	struct poller *p;
+
+	for (p = crowd; p < crowd + ARRAY_SIZE(crowd); p++)
+		remove_wait_queue(p->head, &p->entry);
+}
+
+static void setup_crowd(void)
+{
+	setup();
+	fill_crowd();
+}
+
+static void finish_crowd(void)
+{
+	empty_crowd();
+	finish();
+}
+
+PROVE_SCENARIO(watch_many, .rules = "W8 V3 W2", .tables = "15",
+	       .says = "a thread among many in poll(2): a work item wakes it",
+	       .setup = setup_crowd, .finish = finish_crowd,
+	       .threads = { { "poller", poll_in }, { "publisher", publish_one } });
+
+static void setup_quiet_crowd(void)
+{
+	setup_quiet();
+	fill_crowd();
+}
+
+static void finish_closed_crowd(void)
+{
+	empty_crowd();
+	finish_published_and_closed();
+}
+
+PROVE_SCENARIO(watch_many_close, .rules = "W8 V8 O4", .tables = "15 11",
+	       .says = "an object with many in poll(2) gets an entry and is closed",
+	       .setup = setup_quiet_crowd, .finish = finish_closed_crowd,
+	       .threads = { { "poller", poll_in }, { "owner", publish_and_close } });
+
 /* The descriptor goes as the object goes: the last of the two frees the watch. */
 static void put_watch(void)
 {

@@ -2,8 +2,6 @@
 #ifndef PROVE_SHIM_LINUX_ERR_H
 #define PROVE_SHIM_LINUX_ERR_H
 
-#include <linux/compiler.h>
-#include <linux/errno.h>
 #include <linux/types.h>
 
 #define MAX_ERRNO	4095
@@ -13,29 +11,14 @@ static inline void *ERR_PTR(long error)
 	return (void *)error;
 }
 
-static inline long PTR_ERR(const void *pointer)
+static inline long PTR_ERR(const void *ptr)
 {
-	return (long)pointer;
+	return (long)ptr;
 }
 
-static inline bool IS_ERR(const void *pointer)
+static inline bool IS_ERR(const void *ptr)
 {
-	return (unsigned long)pointer >= (unsigned long)-MAX_ERRNO;
-}
-
-static inline bool IS_ERR_OR_NULL(const void *pointer)
-{
-	return !pointer || IS_ERR(pointer);
-}
-
-static inline void *ERR_CAST(const void *pointer)
-{
-	return (void *)pointer;
-}
-
-static inline int PTR_ERR_OR_ZERO(const void *pointer)
-{
-	return IS_ERR(pointer) ? PTR_ERR(pointer) : 0;
+	return (unsigned long)ptr >= (unsigned long)-MAX_ERRNO;
 }
 
 #endif /* PROVE_SHIM_LINUX_ERR_H */

@@ -2,6 +2,7 @@
 #ifndef PROVE_SHIM_LINUX_FS_H
 #define PROVE_SHIM_LINUX_FS_H
 
+#include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/types.h>
 
