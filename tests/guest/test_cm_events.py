@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import uapi_support as raw
-from guest_support import LIMIT, Call, Mock
+from guest_support import LIMIT, OTHER_USER, Call, Mock
 from verbs_support import Net, counts, wait_for_counts
 
 import kfabric_py as kp
@@ -21,14 +21,12 @@ InThread = Callable[[Callable[[], object]], Call[object]]
 
 #: The port of RDM endpoints: the module parameter rdm_port.
 RDM_PORT = 7473
-#: Another user.
-NOBODY = 65534
 
 
 @contextlib.contextmanager
 def without_capabilities() -> Iterator[None]:
     """Be another user, with the files that are open."""
-    os.seteuid(NOBODY)
+    os.seteuid(OTHER_USER)
     try:
         yield
     finally:

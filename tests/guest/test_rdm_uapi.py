@@ -10,18 +10,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 import uapi_support as raw
 from failslab_support import MOST, NO_MEMORY, Failslab
-from guest_support import LIMIT, Call, Child, Mock
+from guest_support import LIMIT, Call, Child, Mock, become, open_to_all
 from rdm_support import CXI, RECEIVED, SOCKADDR, TRECEIVED, RdmNet, RdmPeer, Scalable, parameter
 from test_uapi import DOCUMENTED
 from verbs_support import REMOTE, Net
@@ -306,24 +304,19 @@ def test_messages_begin_no_more_connections_than_there_may_be(rdm: RdmNet) -> No
         assert b.entry().flags == TRECEIVED
 
 
-DEVICE = Path("/dev/kfabric")
-NOBODY = 65534
-
-
 @pytest.fixture
 def as_nobody(in_child: Callable[..., Child]) -> Iterator[Callable[[Callable[[], bool]], bool]]:
     """Run functions in processes of another user, who may open the device."""
 
     def run(function: Callable[[], bool]) -> bool:
         def child(_report: Callable[[str], None]) -> int:
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+            become()
             return int(not function())
 
         return in_child(child).wait() == 0
 
-    DEVICE.chmod(0o666)
-    yield run
-    DEVICE.chmod(0o600)
+    with open_to_all():
+        yield run
 
 
 def nobody_at(rdm: RdmNet, number: int) -> str:

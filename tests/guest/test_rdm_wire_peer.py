@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from guest_support import LIMIT, Call, Child, Mock
+from guest_support import LIMIT, OTHER_USER, Call, Child, Mock, become, open_to_all
 from rdm_support import RECEIVED, SENT, TRECEIVED, TSENT, RdmNet, RdmPeer, parameter
 from rdm_wire_cm import NO_MTUS, Path, Refused
 from rdm_wire_format import (
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 POISON = 0xCC
 SIZE = 1 << 17
-DEVICE = "/dev/kfabric"
 #: Places that a connection of the kernel sends from, and how many of them a test leaves free.
 TXBUFS, FREE = 64, 16
 #: Lanes of a connection of the kernel, and registrations that one of them gets.
@@ -562,7 +560,7 @@ def other_user(
 
     def send(to: int) -> None:
         def child(report: Callable[[str], None]) -> int:
-            os.setresuid(65534, 65534, 65534)
+            become()
             with contextlib.ExitStack() as stack:
                 c = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack).peer()
                 c.ep.send(c.buffer[:1], to=c.av.insert_service(node.address, str(to)))
@@ -572,9 +570,8 @@ def other_user(
 
         assert in_child(child).report() == "sent"
 
-    os.chmod(DEVICE, 0o666)
-    yield send
-    os.chmod(DEVICE, 0o600)
+    with open_to_all():
+        yield send
 
 
 def test_new_messages_of_a_user_hold_up_no_other_user(
@@ -944,7 +941,7 @@ def test_owner_with_a_share_leaves_the_last_places_to_others(
         """Have another user begin connections, and keep them."""
 
         def child(report: Callable[[str], None]) -> int:
-            os.setresuid(uid, uid, uid)
+            become(uid)
             with contextlib.ExitStack() as stack:
                 net = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack)
                 peer = net.peer()
@@ -954,22 +951,19 @@ def test_owner_with_a_share_leaves_the_last_places_to_others(
 
         return in_child(child).report() == "True"
 
-    os.chmod(DEVICE, 0o666)
-    try:
+    with open_to_all():
         a, _ = begun_by_kernel(rdm, node)
         b = Peer(node.accept(node.request()))
         b.receive()
         a.entry()
-        assert user(65534, range(200, 200 + PLACES - 2))
+        assert user(OTHER_USER, range(200, 200 + PLACES - 2))
         with parameter("rdm_max_conns", PLACES):
             assert not begins_to_nobody(rdm, a, 220)
-            assert user(65533, [221])
+            assert user(OTHER_USER - 1, [221])
             # Its own connection is idle, and makes room.
             wait_until(lambda: left(b) or begins_to_nobody(rdm, a, 222), "LEAVE", LIMIT)
             b.wire.close()
             wait_until(lambda: begins_to_nobody(rdm, a, 222), "a place of its own", LIMIT)
-    finally:
-        os.chmod(DEVICE, 0o600)
 
 
 @pytest.mark.timeout(120)

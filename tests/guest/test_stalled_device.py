@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guest_support import LIMIT, Call, Child, Mock
+from guest_support import LIMIT, Call, Child, Mock, become, open_to_all
 from rdm_support import RdmNet, parameter
 from rdm_wire_cm import Channel, Event, Kind
 from verbs_support import REMOTE, Net, counts, wait_for_counts
@@ -26,7 +26,6 @@ from kfabric.guest.waiting import wait_until
 
 #: More work items than a queue runs at a time (KFV_WORK_MAX is 256).
 QUEUE_ITEMS = 260
-DEVICE = "/dev/kfabric"
 InThread = Callable[[Callable[[], object]], Call[object]]
 InChild = Callable[..., Child]
 
@@ -92,7 +91,7 @@ def test_process_that_was_sent_a_client_is_not_held_up(
         if how == "close":
             os.close(fd)
         elif how != "exit":
-            os.setresuid(65534, 65534, 65534)
+            become()
         return 0
 
     with kp.Device() as device, here, there:
@@ -163,10 +162,9 @@ def test_ids_that_wait_for_their_turn_hold_up_no_queue_pair(late: Net, mock: Moc
 
 def test_user_waits_for_one_id_of_another(late: Net, mock: Mock, in_child: InChild) -> None:
     """X3: hook D12: 40 ids of a user wait before that of another one, which is not the last."""
-    uid = 65534
 
     def stranger(report: Callable[[str], None]) -> int:
-        os.setresuid(uid, uid, uid)
+        become()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         with kp.Device() as device, contextlib.ExitStack() as stack:
             peer = Net(device, late.link, stack).peer(late.info)
@@ -179,8 +177,7 @@ def test_user_waits_for_one_id_of_another(late: Net, mock: Mock, in_child: InChi
             signal.pause()
         return 0
 
-    os.chmod(DEVICE, 0o666)
-    try:
+    with open_to_all():
         child = in_child(stranger)
         ends = late._stack.enter_context(late.fabric.eq())
         accepted = [accept(late, ends)]
@@ -201,8 +198,6 @@ def test_user_waits_for_one_id_of_another(late: Net, mock: Mock, in_child: InChi
         hook.go()
         order = [shut_down(ends) for _ in accepted]
         assert order.index(accepted[0]) < 20  # of 41
-    finally:
-        os.chmod(DEVICE, 0o600)
 
 
 def accept(net: Net, ends: kp.EventQueue) -> kp.Endpoint:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_support import LIMIT, Call, Mock
+from guest_support import LIMIT, Call, Mock, become
 
 from kfabric.guest.waiting import Deadline, wait_until
 from kfabric.top.objects import ObjectCounts, parse
@@ -91,7 +91,7 @@ def test_list_is_for_root(mock: Mock, in_child: Callable[..., Any]) -> None:
     """No other user can open it."""
 
     def child(report: Callable[[str], None]) -> int:
-        os.setuid(65534)
+        become()
         try:
             OBJECTS.open()
         except PermissionError:

@@ -11,12 +11,11 @@ import os
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import uapi_support as raw
-from guest_support import Call, Child, Mock
+from guest_support import DEVICE, Call, Child, Mock, become, open_to_all
 from rdm_support import parameter
 
 import kfabric_py as kp
@@ -186,14 +185,10 @@ def test_user_has_a_limit_over_all_clients(mock: Mock) -> None:
         assert raw.call(other.fileno(), "CLOSE", close) == 0
 
 
-DEVICE = Path("/dev/kfabric")
-NOBODY = 65534
-
-
 def _of_nobody(_report: Callable[[str], None]) -> int:
     """Allocate a page in each of two clients with room for one; 0 if that was refused."""
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (raw.PAGE, raw.PAGE))
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    become()
     first, second = (os.open(DEVICE, os.O_RDWR) for _ in range(2))
     page = [raw.sample("BUF_ALLOC", length=raw.PAGE) for _ in range(3)]
     results = [raw.call(first, "BUF_ALLOC", page[0]), raw.call(second, "BUF_ALLOC", page[1])]
@@ -205,11 +200,8 @@ def _of_nobody(_report: Callable[[str], None]) -> int:
 @pytest.mark.usefixtures("device")
 def test_buffers_are_locked_memory_of_the_user(in_child: Callable[..., Child]) -> None:
     """X3: RLIMIT_MEMLOCK holds for all clients of a user; a close of any of them makes room."""
-    DEVICE.chmod(0o666)
-    try:
+    with open_to_all():
         assert in_child(_of_nobody).wait() == 0
-    finally:
-        DEVICE.chmod(0o600)
 
 
 def test_too_much_memory_is_refused(device: kp.Device) -> None:

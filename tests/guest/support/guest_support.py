@@ -43,8 +43,28 @@ LIMIT = float(os.environ.get("KFABRIC_TEST_LIMIT", "30"))
 #: it for, and returns as if it had been woken.
 PATIENCE = LIMIT / 2
 
+#: The character device.
+DEVICE = Path("/dev/kfabric")
+#: Another user than that of the tests.
+OTHER_USER = 65534
+
 MOCK = Path("/sys/kernel/debug/kfi_mock")
 DEBUGFS = Path("/sys/kernel/debug")
+
+
+def become(uid: int = OTHER_USER) -> None:
+    """Make this process that of another user."""
+    os.setresuid(uid, uid, uid)
+
+
+@contextlib.contextmanager
+def open_to_all() -> Iterator[None]:
+    """Let every user open the device."""
+    DEVICE.chmod(0o666)
+    try:
+        yield
+    finally:
+        DEVICE.chmod(0o600)
 
 
 class Call(Generic[T]):
