@@ -364,11 +364,15 @@ static void kfd_client_work(struct work_struct *work)
 /* The file's reference on this module ends with its release: the work item has its own. */
 static void kfd_client_free_elsewhere(struct kfd_client *client)
 {
+	/* The work item may free the user. */
+	bool wait = !(current->flags & PF_KTHREAD) &&
+		    kfd_user_is_current(client->user);
+
 	__module_get(THIS_MODULE);
 	refcount_inc(&client->refs);
 	INIT_WORK(&client->work, kfd_client_work);
 	queue_work(kfd_wq, &client->work);
-	if (!(current->flags & PF_KTHREAD) && kfd_user_is_current(client->user))
+	if (wait)
 		wait_for_completion_killable_timeout(&client->closed,
 						     KFD_STRANGER_TIME);
 	kfd_client_put(client);
