@@ -555,15 +555,16 @@ def test_long_message_in_its_turn_holds_up_no_lane(rdm: RdmNet, node: Node) -> N
 @pytest.fixture
 def other_user(
     rdm: RdmNet, node: Node, in_child: Callable[..., Child]
-) -> Iterator[Callable[[int], None]]:
-    """Have a process of another user send one message to an endpoint of the peer."""
+) -> Iterator[Callable[..., None]]:
+    """Have a process of another user send one message to each of these endpoints of the peer."""
 
-    def send(to: int) -> None:
+    def send(*numbers: int) -> None:
         def child(report: Callable[[str], None]) -> int:
             become()
             with contextlib.ExitStack() as stack:
                 c = RdmNet(stack.enter_context(kp.Device()), rdm.link, stack).peer()
-                c.ep.send(c.buffer[:1], to=c.av.insert_service(node.address, str(to)))
+                for each in numbers:
+                    c.ep.send(c.buffer[:1], to=c.av.insert_service(node.address, str(each)))
                 report("sent")
                 signal.pause()
             return 0
@@ -575,7 +576,7 @@ def other_user(
 
 
 def test_new_messages_of_a_user_hold_up_no_other_user(
-    rdm: RdmNet, node: Node, other_user: Callable[[int], None]
+    rdm: RdmNet, node: Node, other_user: Callable[..., None]
 ) -> None:
     """X3: users take turns, so the next but one is that of a user who has posted just one."""
     a, b = begun_here(rdm, node)
@@ -598,7 +599,7 @@ REFUSING = 8
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 def test_messages_of_a_user_that_were_refused_hold_up_no_other_user(
-    rdm: RdmNet, node: Node, other_user: Callable[[int], None], *, shared: bool
+    rdm: RdmNet, node: Node, other_user: Callable[..., None], *, shared: bool
 ) -> None:
     """X3: many contexts have refused that user's, and resume all at once.
 
@@ -623,6 +624,45 @@ def test_messages_of_a_user_that_were_refused_hold_up_no_other_user(
     b.silent = False
     b.acknowledge()
     assert len({b.receive().header.src for _ in range(2)}) == 2
+
+
+def test_context_of_many_holds_up_no_message_to_another_one(
+    rdm: RdmNet, node: Node, other_user: Callable[..., None]
+) -> None:
+    """X3: a user's refused message waits for those before it there; the next one does not."""
+    a, b = begun_here(rdm, node)
+    b.aliases = {b.number + 1}
+    b.flows[False].room = 0
+    b.silent = True
+    for _ in range(WINDOW - 2):
+        a.ep.send(a.buffer[:1])
+    other_user(b.number, b.number + 1)
+    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
+        b.handle_one()
+    b.resume(PLENTY)
+    # The kernel replies to this after it has handled RESUME.
+    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    b.silent = False
+    b.acknowledge()
+    assert b.number + 1 in [b.receive().header.dst for _ in range(4)]
+
+
+def test_messages_that_are_asked_for_at_once_keep_their_order(rdm: RdmNet, node: Node) -> None:
+    """Q2: two receives for which nothing was kept, while the window is full."""
+    a, b = begun_here(rdm, node)
+    b.flows[False].room = 0
+    b.silent = True
+    for each in range(WINDOW):
+        a.ep.send(a.buffer[:1], data=each)
+    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
+        b.handle_one()
+    b.want()
+    b.want()
+    # The kernel replies to this after it has handled both.
+    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    b.silent = False
+    b.acknowledge()
+    assert [b.receive().header.data for _ in range(2)] == [0, 1]
 
 
 def test_unsent_long_messages_leave_their_registrations_to_others(rdm: RdmNet, node: Node) -> None:

@@ -592,13 +592,17 @@ struct kfr_op *kfr_flow_first(const struct kfr_conn *conn, struct kfr_op *op)
 bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op)
 {
 	struct kfr_flow *flow = NULL;
+	struct kfr_op *before;
 
 	lockdep_assert_held(&conn->lock);
 	if (!list_empty(&conn->again))
 		flow = kfr_flow_find(conn, &op->hdr);
 	if (!flow || list_empty(&flow->again))
 		return false;
-	list_move_tail(&op->item.link, &flow->again);
+	list_for_each_entry_reverse(before, &flow->again, item.link)
+		if (before->order < op->order)
+			break;
+	list_move(&op->item.link, &before->item.link);
 	kfr_line_up_again(conn, op);
 	return true;
 }
@@ -889,15 +893,22 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 				kfr_park(flow, op);
 }
 
-/* Moves an operation to a list that the caller then splices into kfr_flow.again. */
-static void kfr_unpark(struct kfr_conn *conn, struct kfr_op *op,
-		       struct list_head *to)
+/*
+ * Has a parked operation sent again, in its place among those of its flow: before the
+ * first younger one from @at on. Return: where that is, for the next parked one.
+ */
+static struct list_head *kfr_unpark(struct kfr_conn *conn, struct kfr_flow *flow,
+				    struct kfr_op *op, struct list_head *at)
 {
 	lockdep_assert_held(&conn->lock);
+	while (at != &flow->again &&
+	       list_entry(at, struct kfr_op, item.link)->order < op->order)
+		at = at->next;
 	list_del_init(&op->sent);
 	op->parked = false;
-	list_add_tail(&op->item.link, to);
+	list_add_tail(&op->item.link, at);
 	kfr_line_up_again(conn, op);
+	return at;
 }
 
 /**
@@ -914,8 +925,8 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
 	struct kfr_op *op, *next;
 	struct kfr_flow *flow;
+	struct list_head *at;
 	unsigned long irq;
-	LIST_HEAD(again);
 
 	spin_lock_irqsave(&conn->lock, irq);
 	flow = kfr_flow_from(conn, hdr, hdr->flags & KFR_F_RMA);
@@ -924,10 +935,9 @@ void kfr_flow_resume(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 				kfr_flow_place(conn, hdr->count));
 		flow->epoch = le16_to_cpu(hdr->epoch);
 		kfr_flow_refused(conn, flow, hdr);
+		at = flow->again.next;
 		list_for_each_entry_safe(op, next, &flow->parked, sent)
-			kfr_unpark(conn, op, &again);
-		/* They are older than those of the flow to be sent. */
-		list_splice(&again, &flow->again);
+			at = kfr_unpark(conn, flow, op, at);
 	}
 	if (hdr->status == cpu_to_le32(KFR_NO_ENDPOINT))
 		kfr_flow_gone(conn, hdr, kfr_flow_place(conn, hdr->count));
@@ -952,7 +962,6 @@ static void kfr_flow_pull(struct kfr_conn *conn, const struct kfr_hdr *want)
 {
 	struct kfr_flow *flow = kfr_flow_from(conn, want, false);
 	struct kfr_op *op;
-	LIST_HEAD(pulled);
 
 	lockdep_assert_held(&conn->lock);
 	if (!flow)
@@ -962,8 +971,7 @@ static void kfr_flow_pull(struct kfr_conn *conn, const struct kfr_hdr *want)
 			continue;
 		op->hdr.flags |= KFR_F_PULLED;
 		op->want = *want;
-		kfr_unpark(conn, op, &pulled);
-		list_splice(&pulled, &flow->again);
+		kfr_unpark(conn, flow, op, flow->again.next);
 		return;
 	}
 }

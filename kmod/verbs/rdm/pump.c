@@ -418,13 +418,15 @@ static bool kfr_in_window(const struct kfr_conn *conn, const struct kfr_op *op)
 }
 
 /*
- * The next operation to be sent again. Users take turns. A user's turn is that of
- * somebody else's operation if the user's own waits for that one in its flow.
+ * The next operation to be sent again. Users take turns. If an earlier one of the same
+ * flow, maybe of somebody else, has to go first, that one gets the turn; and the next
+ * turn is that of another operation, as the peer may refuse those before it again and
+ * again.
  */
 static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
 {
+	struct kfr_op *op, *first;
 	struct kfr_line *line;
-	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
 	while ((line = list_first_entry_or_null(&conn->again, struct kfr_line,
@@ -434,11 +436,12 @@ static struct kfr_op *kfr_next_again(struct kfr_conn *conn)
 			list_del_init(&line->again_turn);
 			continue;
 		}
-		op = kfr_flow_first(conn, op);
-		if (!kfr_in_window(conn, op))
+		first = kfr_flow_first(conn, op);
+		if (!kfr_in_window(conn, first))
 			return NULL;
+		list_move_tail(&op->sent, &line->again);
 		list_move_tail(&line->again_turn, &conn->again);
-		return op;
+		return first;
 	}
 	return NULL;
 }
