@@ -277,7 +277,7 @@ enum kfr_conn_state {
  * @id_gen: upper part of the next id, so that a late reply matches no later use
  * @next_id: where the search for a free id begins
  * @nids: operations with an id
- * @order: operations submitted so far
+ * @order: last kfr_op.order that was given, plus one
  * @nops: operations without a report; atomic
  * @owed: requests of the peer that contexts keep until a receive is posted, and
  *	flows that they have blocked; atomic
@@ -508,8 +508,7 @@ enum kfr_op_state {
  * @nregs_done: invalidations that have completed; atomic
  * @cqe: of the invalidations
  * @place: its place among the requests of the connection; for each time that it is sent
- * @order: its place among the operations of the connection; constant from
- *	submit
+ * @order: its place among the operations of the connection; given in its first turn
  * @err: errno of its end
  * @prov_errno: more exactly
  * @len: bytes that were delivered, if not all were

@@ -248,9 +248,12 @@ static int kfr_ep_enable(struct kfr_ep *ep)
 	if (done)
 		return err;
 	mutex_lock(&kfr_ep_dev(ep)->lock);
-	mutex_lock(&ep->ctl);
-	err = kfr_ep_join(ep);
-	mutex_unlock(&ep->ctl);
+	/* Another thread may have enabled it, and a context may be allocating now. */
+	if (!ep->face.base.enabled) {
+		mutex_lock(&ep->ctl);
+		err = kfr_ep_join(ep);
+		mutex_unlock(&ep->ctl);
+	}
 	mutex_unlock(&kfr_ep_dev(ep)->lock);
 	return err;
 }

@@ -592,17 +592,13 @@ struct kfr_op *kfr_flow_first(const struct kfr_conn *conn, struct kfr_op *op)
 bool kfr_flow_follow(struct kfr_conn *conn, struct kfr_op *op)
 {
 	struct kfr_flow *flow = NULL;
-	struct kfr_op *before;
 
 	lockdep_assert_held(&conn->lock);
 	if (!list_empty(&conn->again))
 		flow = kfr_flow_find(conn, &op->hdr);
 	if (!flow || list_empty(&flow->again))
 		return false;
-	list_for_each_entry_reverse(before, &flow->again, item.link)
-		if (before->order < op->order)
-			break;
-	list_move(&op->item.link, &before->item.link);
+	list_move_tail(&op->item.link, &flow->again);
 	kfr_line_up_again(conn, op);
 	return true;
 }
@@ -813,7 +809,7 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr, u64 place)
 
 /*
  * Parks a sent operation. NAKs may arrive in another order than the requests
- * were submitted, so it is sorted in by @order, mostly at the end. It keeps its
+ * were first sent, so it is sorted in by @order, mostly at the end. It keeps its
  * id and its registrations.
  */
 static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)

@@ -91,7 +91,6 @@ int kfr_op_submit(struct kfr_op *op)
 		atomic_inc(&conn->nops);
 	}
 	if (!err && !dead) {
-		op->order = conn->order++;
 		op->state = KFR_QUEUED;
 		kfr_req_add(conn, op);
 		kfr_probe_later(conn);

@@ -483,8 +483,10 @@ static struct kfr_op *kfr_next_new(struct kfr_conn *conn, struct kfr_step *step)
 		op = container_of(kfr_first(&line->reqs), struct kfr_op, item);
 		step->moved = !kfr_req_admit(conn, op, &enough);
 	}
-	if (!step->moved)
+	if (!step->moved) {
+		op->order = conn->order++;
 		step->moved = kfr_flow_follow(conn, op);
+	}
 	if (!step->moved && !kfr_in_window(conn, op))
 		return NULL;
 	if (line)
@@ -495,20 +497,22 @@ static struct kfr_op *kfr_next_new(struct kfr_conn *conn, struct kfr_step *step)
 /*
  * Requests that are sent again and new ones take turns: a context that refuses and
  * resumes all the time does not hold up requests to others. In a flow, those that
- * are sent again go first.
+ * are sent again go first. A turn that nothing was sent in does not count.
  */
 static struct kfr_op *kfr_pick_req(struct kfr_conn *conn, struct kfr_step *step)
 {
+	bool again = conn->again_next;
 	struct kfr_op *op;
 
 	lockdep_assert_held(&conn->lock);
-	conn->again_next = !conn->again_next;
-	if (conn->again_next) {
-		op = kfr_next_again(conn);
-		return op ?: kfr_next_new(conn, step);
+	op = again ? kfr_next_again(conn) : kfr_next_new(conn, step);
+	if (!op && !step->moved) {
+		again = !again;
+		op = again ? kfr_next_again(conn) : kfr_next_new(conn, step);
 	}
-	op = kfr_next_new(conn, step);
-	return op ?: kfr_next_again(conn);
+	if (op || step->moved)
+		conn->again_next = !again;
+	return op;
 }
 
 /*
