@@ -492,6 +492,17 @@ def test_freed_id_is_used_though_nothing_else_happens(rdm: RdmNet, node: Node) -
     assert [a.entry().context for _ in range(IDS)] == list(range(IDS))
 
 
+def handle_window(b: Peer) -> None:
+    """Handle messages until a window of them has come."""
+    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
+        b.handle_one()
+
+
+def wait_until_handled(a: RdmPeer, b: Peer) -> None:
+    """Send a request that the kernel replies to after it has handled all before."""
+    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+
+
 def test_refused_requests_and_others_take_turns(rdm: RdmNet, node: Node) -> None:
     """A context that resumes does not hold up the others; its own requests stay in order."""
     a, b = begun_here(rdm, node)
@@ -505,8 +516,7 @@ def test_refused_requests_and_others_take_turns(rdm: RdmNet, node: Node) -> None
         a.ep.send(a.buffer[:1], to=other)
     for each in range(WINDOW, WINDOW + 10):
         a.ep.send(a.buffer[:1], data=each)
-    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
-        b.handle_one()
+    handle_window(b)
     b.log.clear()
     b.silent = False
     b.resume(PLENTY)
@@ -522,11 +532,9 @@ def refused_window(a: RdmPeer, b: Peer) -> None:
     b.silent = True
     for each in range(WINDOW):
         a.ep.send(a.buffer[:1], data=each)
-    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
-        b.handle_one()
+    handle_window(b)
     b.resume(PLENTY)
-    # The kernel replies to this after it has handled RESUME.
-    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    wait_until_handled(a, b)
 
 
 def test_long_message_takes_its_turn_among_short_ones(rdm: RdmNet, node: Node) -> None:
@@ -616,11 +624,9 @@ def test_messages_of_a_user_that_were_refused_hold_up_no_other_user(
     for each in range(WINDOW - 2):
         a.ep.send(a.buffer[:1], to=to[each % len(to)])
     other_user(b.number if shared else b.number + REFUSING)
-    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
-        b.handle_one()
+    handle_window(b)
     b.resume(PLENTY)
-    # The kernel replies to this after it has handled RESUME.
-    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    wait_until_handled(a, b)
     b.silent = False
     b.acknowledge()
     assert len({b.receive().header.src for _ in range(2)}) == 2
@@ -637,11 +643,9 @@ def test_context_of_many_holds_up_no_message_to_another_one(
     for _ in range(WINDOW - 2):
         a.ep.send(a.buffer[:1])
     other_user(b.number, b.number + 1)
-    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
-        b.handle_one()
+    handle_window(b)
     b.resume(PLENTY)
-    # The kernel replies to this after it has handled RESUME.
-    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    wait_until_handled(a, b)
     b.silent = False
     b.acknowledge()
     headers = [b.receive().header for _ in range(WINDOW)]
@@ -657,12 +661,10 @@ def test_messages_that_are_asked_for_at_once_keep_their_order(rdm: RdmNet, node:
     b.silent = True
     for each in range(WINDOW):
         a.ep.send(a.buffer[:1], data=each)
-    while sum(header.op == Op.EAGER for header in b.log) < WINDOW:
-        b.handle_one()
+    handle_window(b)
     b.want()
     b.want()
-    # The kernel replies to this after it has handled both.
-    assert b.finish(b.write(number(a), 0x4321, 0, b"")) is Status.NO_KEY
+    wait_until_handled(a, b)
     b.silent = False
     b.acknowledge()
     assert [b.receive().header.data for _ in range(2)] == [0, 1]
