@@ -32,6 +32,9 @@
  *	queue the item: it runs again
  *
  * An item that is still pending begins after the store, so its wake-up is for both.
+ *
+ * An entry may be an epoll instance, whose own pollers the kernel wakes there and then,
+ * as it does for every file: their number is not limited here.
  */
 #include <linux/kref.h>
 #include <linux/poll.h>

@@ -151,7 +151,6 @@ def test_events_at_the_target(rdm: RdmNet) -> None:
     """RMA_EVENT: entries whose context is the region's, and no address of the kernel's."""
     caps = kp.Caps.RMA | kp.Caps.READ | kp.Caps.WRITE | kp.Caps.SEND | kp.Caps.RECV
     caps |= kp.Caps.REMOTE_READ | kp.Caps.REMOTE_WRITE | kp.Caps.RMA_EVENT
-    # An endpoint with all capabilities is one that was not asked for any.
     a, b = rdm.connect(info=dataclasses.replace(rdm.info, caps=caps))
     region = rdm.region(b, b.buffer)
     a.ep.write(a.buffer[:100], region.remote(0, 100))
@@ -159,6 +158,31 @@ def test_events_at_the_target(rdm: RdmNet) -> None:
     entry = b.entry()
     assert entry.flags == kp.CqFlags.RMA | kp.CqFlags.REMOTE_WRITE
     assert (entry.context, entry.len) == ("region", 100)
+
+
+@pytest.mark.parametrize("rdm", [SOCKADDR], indirect=True)
+def test_events_at_a_target_that_asks_for_everything(rdm: RdmNet) -> None:
+    """RMA_EVENT among all capabilities is a request like any other."""
+    caps = rdm.info.caps | kp.Caps.RMA_EVENT
+    a, b = rdm.connect(info=dataclasses.replace(rdm.info, caps=caps))
+    region = rdm.region(b, b.buffer)
+    a.ep.write(a.buffer[:100], region.remote(0, 100))
+    assert b.entry().context == "region"
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["info", "no-caps"])
+@pytest.mark.parametrize("rdm", [SOCKADDR], indirect=True)
+def test_no_events_at_a_target_that_did_not_ask(rdm: RdmNet, named: bool) -> None:
+    """RMA_EVENT does not come unasked: a queue that nobody reads would fill."""
+    assert kp.Caps.RMA_EVENT not in rdm.info.caps
+    caps = rdm.info.caps if named else kp.Caps(0)
+    a, b = rdm.connect(info=dataclasses.replace(rdm.info, caps=caps))
+    region = rdm.region(b, b.buffer)
+    a.ep.write(a.buffer[:100], region.remote(0, 100))
+    a.entry()
+    b.ep.recv(b.buffer[:8])
+    a.ep.send(a.buffer[:8])
+    assert b.entry().flags & kp.CqFlags.RECV
 
 
 @pytest.mark.parametrize("rdm", [CXI], indirect=True)

@@ -503,12 +503,8 @@ static int kfr_ep_set_attr(struct kfr_ep *ep, const struct kfi_info *info)
 
 	if (info->caps & ~KFR_CAPS)
 		return -EINVAL;
-	ep->caps = info->caps ? info->caps : KFR_CAPS;
-	/*
-	 * All capabilities at once is a default, not a request for these
-	 * events.
-	 */
-	ep->rma_events = info->caps != KFR_CAPS && ep->caps & KFI_RMA_EVENT;
+	ep->caps = info->caps ? info->caps : KFR_CAPS & ~KFI_RMA_EVENT;
+	ep->rma_events = ep->caps & KFI_RMA_EVENT;
 	if (info->tx_attr)
 		ep->tx_attr = *info->tx_attr;
 	if (info->rx_attr)

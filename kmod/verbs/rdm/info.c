@@ -189,12 +189,25 @@ static bool kfr_fit_domain(struct kfi_info *info,
 	return true;
 }
 
+/* With these events peers fill the endpoint's queue: only if they are asked for. */
+static void kfr_fit_rma_event(struct kfi_info *info,
+			      const struct kfi_info *hints)
+{
+	const u64 rx = hints->rx_attr ? hints->rx_attr->caps : 0;
+
+	if ((hints->caps | rx) & KFI_RMA_EVENT)
+		return;
+	info->caps &= ~KFI_RMA_EVENT;
+	info->rx_attr->caps &= ~KFI_RMA_EVENT;
+}
+
 static bool kfr_fit(struct kfi_info *info, const struct kfi_info *hints,
 		    const struct kfv_device *dev, u32 port)
 {
 	if ((hints->caps & ~info->caps) || !kfr_fit_ctx(info, hints))
 		return false;
 	kfv_fit_caps(info, hints);
+	kfr_fit_rma_event(info, hints);
 	return kfr_fit_ep(info->ep_attr, hints->ep_attr) &&
 	       kfr_fit_domain(info, hints->domain_attr, dev, port) &&
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
