@@ -97,6 +97,7 @@ NOW_AND_THEN = {
     ("wait_wakes_all", "sockets"): ["0"],
     ("cntr_old_error", "sockets"): ["-EAVAIL"],
     ("wait_twice_on_counter", "sockets"): ["-ETIMEDOUT", "-ETIMEDOUT"],
+    ("poll_after_wait", "sockets"): ["-ETIMEDOUT", "a"],
 }
 
 #: Seconds for a call that is known to sleep on, and for a whole scenario.
