@@ -39,25 +39,39 @@ def add(text: str, built: Path) -> str:
 def _with_line(line: str, source: Path, symbols: Symbols) -> str:
     if not (found := _FRAME.fullmatch(splats.unstamped(line).rstrip())):
         return line
-    try:
-        where = _place(found, source, symbols)
-    except (OSError, subprocess.SubprocessError):
-        return line  # the report is worth more than its lines
+    offset = int(found["offset"], 16)
+    # All but the instruction pointer are addresses to return to, after the call.
+    offset = offset if found["exact"] else max(offset - 1, 0)
+    where = _place(found["module"], found["name"], offset, source, symbols)
     return f"{line.rstrip()} ({where})" if where else line
 
 
-def _place(frame: re.Match[str], source: Path, symbols: Symbols) -> str:
-    """The line of a frame, and those that it is inlined at; empty if they are not known."""
-    files = (ko for ko in source.rglob("*.ko") if ko.stem.replace("-", "_") == frame["module"])
+def of(module: str, function: str, offset: int, built: Path) -> str:
+    """The line of an instruction, and those that it is inlined at; empty if they are not known.
+
+    Args:
+        offset: from the beginning of the function.
+        built: as for :func:`add`.
+    """
+    return _place(module, function, offset, built / "src", _symbols)
+
+
+def _place(module: str, function: str, offset: int, source: Path, symbols: Symbols) -> str:
+    try:
+        return _found(module, function, offset, source, symbols)
+    except (OSError, subprocess.SubprocessError):
+        return ""  # what it stands beside is worth more than the line
+
+
+def _found(module: str, function: str, offset: int, source: Path, symbols: Symbols) -> str:
+    files = (ko for ko in source.rglob("*.ko") if ko.stem.replace("-", "_") == module)
     if not (file := next(files, None)):
         return ""
-    starts = {(value, place) for name, value, place in symbols(file) if name == frame["name"]}
+    starts = {(value, place) for name, value, place in symbols(file) if name == function}
     if len(starts) != 1:
         return ""  # several static functions have this name
     ((start, section),) = starts
-    offset = int(frame["offset"], 16)
-    # All but the instruction pointer are addresses to return to, after the call.
-    address = start + (offset if frame["exact"] else max(offset - 1, 0))
+    address = start + offset
     lines = _run("addr2line", "-i", "-j", section, "-e", str(file), hex(address)).splitlines()
     names = [name.partition(" (disc")[0].removeprefix(f"{source}/") for name in lines]
     return "" if any("?" in name for name in names) else ", inlined at ".join(names)

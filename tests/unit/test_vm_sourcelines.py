@@ -114,3 +114,11 @@ def test_report_stays_as_it_is_without_the_tools(
     monkeypatch.setenv("PATH", str(built))
     line = "RIP: 0010:f+0x0/0x10 [mine_1]"
     assert sourcelines.add(line, built) == line
+
+
+@pytest.mark.parametrize(
+    ("function", "offset", "line"), [("f", 6, "sub/mine-1.S:7"), ("h", 0, ""), ("f", 0x5000, "")]
+)
+def test_instruction_has_its_line(built: Path, function: str, offset: int, line: str) -> None:
+    """That of the instruction itself; what is not known has none."""
+    assert sourcelines.of("mine_1", function, offset, built) == line
