@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kfabric.docs import results
 from kfabric.errors import UsageError, near
-from kfabric.runner import kcidb, shards
+from kfabric.runner import kcidb, seeds, shards
 from kfabric.terminal.arguments import Parser, whole
 from kfabric.vm import prepare, userbuild, usermodule, usertests
 from kfabric.vm.options import (
@@ -62,8 +62,11 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
     """
     parser = _parser()
     args, rest = parser.parse_known_args(list(argv))
+    if args.vms is None:
+        args.vms = 1 if args.schedule else GUESTS
     if not (args.vms or args.tx):
         parser.error("at least one guest is needed")
+    _require_guests_here(args)
     _require_no_slip(rest, [*parser.option_strings, usertests.VERIFY])
     paths, options = split([word for word in rest if word != "--"])
     if args.quick and (paths or args.matrix or args.module or args.modprobe):
@@ -71,6 +74,14 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
     if not (args.module or args.modprobe):
         _require_no_module(paths)
     return args, paths, options
+
+
+def _require_guests_here(args: argparse.Namespace) -> None:
+    """Raise UsageError for guests that cannot be steered."""
+    if args.points and not args.schedule:
+        raise UsageError("--points chooses what --schedule holds", "give both")
+    if args.schedule and args.tx:
+        raise UsageError("--schedule steers the guests of this machine alone", "leave out --tx")
 
 
 def _parser() -> Parser:
@@ -98,9 +109,8 @@ def _parser() -> Parser:
     parser.add_argument(
         "--vms",
         type=whole(0),
-        default=GUESTS,
         metavar="N",
-        help="guests at a time; fewer if the host lacks memory",
+        help="guests at a time; fewer if the host lacks memory (default: 2, and 1 with --schedule)",
     )
     parser.add_argument(
         "--tx",
@@ -114,6 +124,21 @@ def _parser() -> Parser:
     for option, end in (("--until-fail", "fails"), ("--until-pass", "passes")):
         text = f"play the tests until a round {end}, at most N rounds, and show the host's load"
         again.add_argument(option, type=whole(1), metavar="N", help=text)
+    again.add_argument(
+        "--schedule",
+        type=seeds.parse,
+        metavar="seeds=A..B",
+        help="hold the guests' CPUs in the tested modules, where each seed says, until the tests "
+        "fail (docs/schedule.md)",
+    )
+    parser.add_argument(
+        "--points",
+        type=seeds.point,
+        action="append",
+        default=[],
+        metavar="FUNCTION[+0xOFFSET]",
+        help="with --schedule: hold the CPUs there, and nowhere else; may be repeated",
+    )
     parser.add_argument(
         "--shard",
         type=shards.parse,

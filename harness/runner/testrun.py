@@ -17,8 +17,14 @@ from rich.console import Console
 
 from kfabric import names, root
 from kfabric.docs import results
-from kfabric.errors import ExitStatus, KfabricError, counted, needs_checkout, report
-from kfabric.runner import junit, matrix, rounds, shards, testoptions
+from kfabric.errors import (
+    ExitStatus,
+    KfabricError,
+    counted,
+    needs_checkout,
+    report,
+)
+from kfabric.runner import junit, matrix, rounds, seeds, shards, testoptions
 from kfabric.runner.matrix import Column
 from kfabric.runner.testoptions import TESTS, file_of
 from kfabric.terminal import tables
@@ -140,7 +146,9 @@ def main(argv: Sequence[str]) -> int:
         runs = Runs([*_ours(args), *options], kernels, tested, args.shard)
         return runs.play(chosen, filtered=bool(options))
 
-    if most := args.until_fail or args.until_pass:
+    if args.schedule:
+        status = seeds.Search(args.schedule, args.points, output, argv, once).play()
+    elif most := args.until_fail or args.until_pass:
         status = rounds.Rounds(most, bool(args.until_pass), output).play(once)
     else:
         status = once().status

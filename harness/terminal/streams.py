@@ -42,6 +42,24 @@ def copy(output: Output) -> None:
         stream.flush()
 
 
+@contextlib.contextmanager
+def of_children_into(file: Path) -> Iterator[None]:
+    """Let processes that are started meanwhile print into a file; our own output stays.
+
+    What the file had before is lost.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(file.open("wb"))
+        for number, ours in ((1, contextlib.redirect_stdout), (2, contextlib.redirect_stderr)):
+            kept = stack.enter_context(os.fdopen(os.dup(number), "w"))
+            stack.callback(os.dup2, kept.fileno(), number)
+            os.dup2(target.fileno(), number)
+            stack.enter_context(ours(kept))
+        yield
+
+
 def feed(send: Callable[[bytes], object], close: Callable[[], object]) -> None:
     """Pass our standard input on, in a thread; a terminal's is not read.
 

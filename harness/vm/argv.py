@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kfabric import names
 from kfabric.vm.spec import Accel, Image, VmSpec
 
 PORTS = ("kfabric.agent", "kfabric.xdist", "kfabric.heartbeat")
@@ -201,8 +202,14 @@ def argv(spec: VmSpec, image: Image, accel: Accel, wiring: Wiring) -> list[str]:
         *monitor(wiring.qmp),
         *(cable(*spec.wire) if spec.wire else []),
         *(["-incoming", f"fd:{wiring.thaw}"] if wiring.thaw is not None else []),
+        *(plugin(spec.plugin, wiring.out) if spec.plugin else []),
         *spec.qemu,
     ]
+
+
+def plugin(file: Path, out: Path) -> list[str]:
+    """A plugin for TCG, with its file in a guest's directory."""
+    return ["-plugin", f"file={quote(file)},board={quote(out / names.BOARD)}"]
 
 
 def quote(path: Path) -> str:

@@ -264,8 +264,8 @@ class Vm:
         """Boot another guest like this one, and save it; raises BootError or FreezeError."""
         say("no guest of this kind is saved: booting one, to save it")
         other = Vm(self.spec, self.image, self.accel, target.directory, self._source)
-        # self.spec has the kernel's requirements already. A frozen guest needs no vmcore.
-        other.spec = replace(self.spec, vmcore=False)
+        # self.spec has the kernel's requirements already. A frozen guest needs neither.
+        other.spec = replace(self.spec, vmcore=False, plugin=None)
         other.out.mkdir()
         frozen.make_disk(self.image.disk, target.disk)
         try:

@@ -122,6 +122,9 @@ class VmSpec:
     """Sockets of the guest's end and of the other end of an Ethernet; None: it has none."""
     qemu: tuple[str, ...] = ()
     """More QEMU arguments."""
+    plugin: Path | None = None
+    """A plugin for QEMU's TCG, which is told the file BOARD of the guest's OUT. The guest does not
+    see it: it may be thawed."""
     icount: bool = False
     """Clock and TSC count instructions, one nanosecond each. TCG and one virtual CPU only."""
     vmcore: bool = False

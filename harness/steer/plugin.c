@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * A plugin for QEMU's TCG that holds virtual CPUs at points of a guest's modules.
+ *
+ * A point is the beginning of a translated block of code, about a basic block: what happens
+ * between two calls or jumps. The guest decides which points hold a CPU, how often and for how
+ * long. It writes that to the board, a file that both use, when it has loaded a module. The
+ * plugin counts there what it did.
+ *
+ * No CPU is held for more than half of its time, and every hold ends soon, since QEMU may wait
+ * for all CPUs to leave the guest's code.
+ *
+ * The board is read without a lock. The end of a module's code is written after everything that
+ * concerns it, and is 0 while the rest changes.
+ */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * The interface of qemu-plugin.h, version 1, as far as it is used: Debian has no package with
+ * that header. QEMU refuses a plugin whose version it does not know.
+ */
+typedef uint64_t qemu_plugin_id_t;
+struct qemu_plugin_tb;
+struct qemu_info {
+	const char *target_name;
+	struct {
+		int min;
+		int cur;
+	} version;
+	bool system_emulation;
+};
+
+enum { QEMU_PLUGIN_CB_NO_REGS };
+
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
+					   void (*cb)(qemu_plugin_id_t id,
+						      struct qemu_plugin_tb *tb));
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
+					  void (*cb)(unsigned int cpu, void *data),
+					  int flags, void *data);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int qemu_plugin_version = 1;
+
+/* Where x86-64 kernels load modules, if they are built with KASLR, as those of Debian are. */
+#define MODULES_BEGIN 0xffffffffc0000000ULL
+#define MODULES_END 0xffffffffff000000ULL
+
+#define MODULES 16
+#define POINTS (1U << 22)	/* bytes of code of all modules */
+
+struct module {
+	char name[56];
+	uint64_t first;		/* the number of its first point */
+	uint64_t points;
+	uint64_t begin;
+	uint64_t end;
+};
+
+struct point {
+	uint32_t visits;
+	uint32_t holds;
+	uint64_t held_ns;
+};
+
+/* As harness/steer/board.py writes and reads it. */
+struct board {
+	uint64_t seed;
+	uint64_t one_visit_of;		/* that many holds a CPU */
+	uint64_t longest_ns;
+	struct module modules[MODULES];
+	uint8_t chosen[POINTS / 8];	/* one bit for each point: does it hold CPUs? */
+	struct point points[POINTS];
+};
+
+static struct board *board;
+
+/* Of a virtual CPU, each of which has a thread of QEMU's. */
+static __thread uint64_t state;
+static __thread uint64_t first_ns;
+static __thread uint64_t held_ns;
+
+/* splitmix64, by Sebastiano Vigna, in the public domain. */
+static uint64_t mix(uint64_t z)
+{
+	z += 0x9e3779b97f4a7c15ULL;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
+
+static uint64_t draw(unsigned int cpu)
+{
+	if (!state)
+		state = mix(board->seed ^ (cpu + 1ULL) << 32);
+	state = mix(state);
+	return state;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static void hold(unsigned int cpu, struct point *point)
+{
+	uint64_t begin = now_ns(), took;
+	struct timespec nap = { .tv_nsec = draw(cpu) % board->longest_ns };
+
+	if (!first_ns)
+		first_ns = begin;
+	if (held_ns > (begin - first_ns) / 2 + board->longest_ns)
+		return;
+	nanosleep(&nap, NULL);
+	took = now_ns() - begin;
+	held_ns += took;
+	__atomic_add_fetch(&point->holds, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&point->held_ns, took, __ATOMIC_RELAXED);
+}
+
+static const struct module *module_of(uint64_t pc)
+{
+	const struct module *module;
+
+	for (module = board->modules; module < board->modules + MODULES && *module->name;
+	     module++)
+		if (pc < __atomic_load_n(&module->end, __ATOMIC_ACQUIRE) && pc >= module->begin)
+			return module;
+	return NULL;
+}
+
+/* A CPU is about to execute the block at @data. */
+static void passes(unsigned int cpu, void *data)
+{
+	uint64_t pc = (uintptr_t)data;
+	const struct module *module = module_of(pc);
+	uint64_t index;
+
+	if (!module)
+		return;
+	index = module->first + (pc - module->begin);
+	if (index >= POINTS)
+		return;
+	__atomic_add_fetch(&board->points[index].visits, 1, __ATOMIC_RELAXED);
+	if (board->chosen[index / 8] >> index % 8 & 1 && draw(cpu) % board->one_visit_of == 0)
+		hold(cpu, &board->points[index]);
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	uint64_t pc = qemu_plugin_tb_vaddr(tb);
+
+	(void)id;
+	if (pc >= MODULES_BEGIN && pc < MODULES_END)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, passes, QEMU_PLUGIN_CB_NO_REGS,
+						     (void *)(uintptr_t)pc);
+}
+
+/* An empty board, on which nothing is held. */
+static struct board *make_board(const char *path)
+{
+	void *map = MAP_FAILED;
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return NULL;
+	if (!ftruncate(fd, sizeof(struct board)))
+		map = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return map == MAP_FAILED ? NULL : map;
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
+			       char **argv)
+{
+	if (argc == 1 && !strncmp(argv[0], "board=", 6))
+		board = make_board(argv[0] + 6);
+	if (!board || strcmp(info->target_name, "x86_64")) {
+		fprintf(stderr, "kfabric: the plugin has no board, or no x86-64 guest\n");
+		return -1;
+	}
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	return 0;
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Shows where the CPUs of steered guests were held."""
+
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kfabric import names
+from kfabric.docs.markdown import row
+from kfabric.steer.board import uses
+from kfabric.steer.plan import Aim, Function
+from kfabric.vm import sourcelines
+
+HEADS = ("point", "module", "passed", "held", "ms")
+
+
+@dataclass
+class Held:
+    """What was done at one point, in all guests.
+
+    Attributes:
+        point: as ``--points`` takes it.
+        built: as that of :class:`kfabric.steer.plan.Aim`.
+    """
+
+    module: str
+    point: str
+    built: str = ""
+    visits: int = 0
+    holds: int = 0
+    held_ns: int = 0
+
+    def cells(self) -> list[str]:
+        name = (self.point, self.module)
+        return [*name, str(self.visits), str(self.holds), f"{self.held_ns / 1e6:.1f}"]
+
+    def place(self) -> str:
+        """The point with its module, and its line of source if that is known."""
+        function, _, offset = self.point.partition("+")
+        built = Path(self.built) if self.built else None
+        line = built and sourcelines.of(self.module, function, int(offset, 16), built)
+        return f"{self.point} [{self.module}]{f' ({line})' if line else ''}"
+
+
+def boards(directory: Path) -> list[Path]:
+    """The boards of a run's guests that have loaded a module under test."""
+    return sorted(path.with_name(names.BOARD) for path in directory.rglob(names.AIMS))
+
+
+def read(paths: Iterable[Path]) -> list[Held]:
+    """The points that were passed; first those where CPUs were held longest."""
+    found: dict[tuple[str, str], Held] = {}
+    for path in paths:
+        lines = path.with_name(names.AIMS).read_text().splitlines()
+        aims = {aim.module: aim for aim in map(Aim.of_line, lines)}
+        for use in uses(path):
+            aim = aims[use.module]
+            point = _name(sorted(aim.functions, key=_offset), use.offset)
+            held = found.setdefault((use.module, point), Held(use.module, point, aim.built))
+            held.visits += use.visits
+            held.holds += use.holds
+            held.held_ns += use.held_ns
+    return sorted(found.values(), key=lambda one: -one.held_ns)
+
+
+def _offset(function: Function) -> int:
+    return function.offset
+
+
+def _name(functions: Sequence[Function], offset: int) -> str:
+    """The name of a point, among functions sorted by place."""
+    at = bisect.bisect_right(functions, offset, key=_offset) - 1
+    return f"{functions[at].name}+{offset - functions[at].offset:#x}"
+
+
+def markdown(held: Iterable[Held]) -> str:
+    """The table of all of them."""
+    lines = [row(HEADS), row(["---"] * len(HEADS)), *(row(one.cells()) for one in held)]
+    return "".join(lines)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""`kfabric test --schedule`: the search through seeds, and through the points of a finding."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kfabric.errors import ExitStatus, UsageError
+from kfabric.runner import seeds, testoptions
+from kfabric.runner.rounds import Played
+from kfabric.runner.seeds import Search
+from kfabric.steer import show
+from kfabric.steer.plan import Plan
+from kfabric.steer.show import Held
+
+MAIL = "test_mail"
+CASE = '<testcase classname="tests.test_a" name="test_mail">{}</testcase>'
+GUESTS = '<testcase classname="guests" name="guest1 did not boot"><error/></testcase>'
+POINTS = [f"wait+{offset:#x}" for offset in range(0, 80, 8)]
+LOST = "wait+0x18"
+"""The point at which a hold loses a wake-up."""
+
+
+def report_of(inside: str) -> str:
+    return f"<testsuites><testsuite>{inside}</testsuite></testsuites>"
+
+
+Fails = Callable[[Plan], str]
+"""The test that fails under a plan; empty: none does."""
+
+
+class Toy:
+    """Tests that fail under some plans; remembers all of them."""
+
+    def __init__(self, directory: Path, fails: Fails) -> None:
+        self.plans: list[Plan] = []
+        self.status = ExitStatus.TEST_FAILED
+        self.broken = ""
+        self._report = directory / "guest.xml"
+        self._fails = fails
+
+    def __call__(self) -> Played:
+        plan = Plan.of_environment()
+        assert plan
+        self.plans.append(plan)
+        subprocess.run(["echo", f"what pytest prints under seed {plan.seed}"], check=True)
+        failed = self._fails(plan)
+        broken = self.broken or CASE.format("<failure/>").replace("test_mail", str(failed))
+        self._report.write_text(report_of(broken if failed else CASE.format("")))
+        return Played(self.status if failed else ExitStatus.OK, [self._report])
+
+    def held(self) -> list[Held]:
+        """Where the last plan held: half of the points, or those that it names."""
+        points = self.plans[-1].points or (*POINTS[::2], LOST)
+        return [Held("mod", point, "", 10, 4, 1_000_000) for point in points]
+
+
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Toy]]:
+    """Search seeds 1 to 9 among tests that fail under some plans: the status, and the tests."""
+
+    def run(fails: Callable[[Plan], object], **fields: object) -> tuple[int, Toy]:
+        def name_of(plan: Plan) -> str:
+            found = fails(plan)
+            return MAIL if found is True else str(found or "")
+
+        toy = Toy(tmp_path, name_of)
+        for name, value in fields.items():
+            setattr(toy, name, value)
+        monkeypatch.setattr(Search, "_held", lambda _: toy.held())
+        argv = ["--module", "my mod", "--schedule", "seeds=1..9", "--", "-k", "mail"]
+        return Search(range(1, 10), (), tmp_path, argv, toy).play(), toy
+
+    return run
+
+
+Find = Callable[..., tuple[int, Toy]]
+
+
+def test_all_seeds_are_played_if_none_fails(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In their order; what was held under the last one is shown."""
+    status, toy = search(lambda plan: False)
+    assert status == ExitStatus.OK
+    assert [plan.seed for plan in toy.plans] == list(range(1, 10))
+    assert "kfabric: no failure under 9 seeds\n" in capsys.readouterr().err
+
+
+def test_the_first_seed_that_fails_ends_the_search(
+    search: Find, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is played again, its result is kept, and the command that plays it is printed."""
+    status, toy = search(lambda plan: plan.seed == 3 and not plan.points)
+    printed, said = capsys.readouterr()
+    assert printed == "what pytest prints under seed 3\n"
+    assert status == ExitStatus.TEST_FAILED
+    assert {plan.seed for plan in toy.plans} == {1, 2, 3}
+    assert "the same test failed in 5 of 5 more runs under this seed\n" in said
+    again = "kfabric test --schedule seeds=3 --module 'my mod' -- -k mail"
+    assert f"to play it: {again}\n" in said
+    assert "<failure/>" in (tmp_path / "schedule" / "guest.xml").read_text()
+    assert (tmp_path / "schedule.md").read_text().startswith("Seed 3\n\n| point | module |")
+
+
+def test_points_become_fewer_until_only_those_that_matter_are_left(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reader gets the one point, how often it shows the failure, and the command."""
+    _, toy = search(lambda plan: plan.seed == 2 and (not plan.points or LOST in plan.points))
+    said = capsys.readouterr().err
+    assert "held at 1 point only, the same test failed in 5 of 5 runs:\n" in said
+    assert f"  {LOST} [mod]\n" in said
+    assert f"--schedule seeds=2 --points {LOST} --module" in said
+    assert toy.plans[-1] == Plan(2, (LOST,))
+
+
+def test_points_that_are_needed_together_stay(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If neither half of them shows the failure, nothing is said of fewer."""
+    needed = {POINTS[0], POINTS[8]}
+    _, toy = search(lambda plan: plan.seed == 2 and (not plan.points or needed <= {*plan.points}))
+    said = capsys.readouterr().err
+    assert "neither half of them shows it as often\n" in said and "only" not in said
+    named = [plan for plan in toy.plans if plan.points]
+    assert len(named) == 2 * (seeds.TRIES - seeds.ENOUGH + 1)
+
+
+def test_points_that_seldom_show_it_are_not_called_the_ones_that_do(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What fails once in three runs may have failed by chance."""
+    turn = itertools.count()
+    search(lambda plan: plan.seed == 2 and (not plan.points or next(turn) % 3 == 0))
+    assert "only" not in capsys.readouterr().err
+
+
+def test_seed_that_seldom_shows_it_is_not_reduced(search: Find) -> None:
+    """Too many runs would be needed to tell whether fewer points still do."""
+    turn = itertools.count()
+    _, toy = search(lambda plan: next(turn) % 4 == 0)
+    assert len(toy.plans) == 1 + seeds.AGAIN
+
+
+def test_reduction_ends_after_some_runs(search: Find, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many points there are."""
+    monkeypatch.setattr(seeds, "PLAYS", 3)
+    _, toy = search(lambda plan: plan.seed == 2)
+    assert len([plan for plan in toy.plans if plan.points]) <= 3 + seeds.AGAIN
+
+
+def test_another_test_that_fails_is_not_the_finding(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the tests that failed under the seed count when it is played again."""
+    plays = itertools.count()
+    search(lambda plan: plan.seed == 2 and ("test_other" if next(plays) else MAIL))
+    assert "the same test failed in 0 of 5 more runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("status", "broken"),
+    [(ExitStatus.BOOT, GUESTS), (ExitStatus.BUILD, ""), (ExitStatus.TIMEOUT, GUESTS)],
+)
+def test_a_guest_that_does_not_start_is_no_finding(
+    search: Find, status: ExitStatus, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The search ends with that status, and says nothing of a seed."""
+    ended, toy = search(lambda plan: plan.seed == 2, status=status, broken=broken)
+    assert ended == status
+    assert [plan.seed for plan in toy.plans] == [1, 2]
+    assert "to play it" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("seeds=1..200", range(1, 201)), ("seeds=7", range(7, 8))]
+)
+def test_seeds_are_a_range_or_one(text: str, found: range) -> None:
+    """Both ends are played."""
+    assert seeds.parse(text) == found
+
+
+@pytest.mark.parametrize("text", ["1..5", "seeds=", "seeds=0..3", "seeds=5..3", f"seeds={1 << 63}"])
+def test_other_seeds_are_refused(text: str) -> None:
+    """With what they should look like."""
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is not like seeds=1\.\.200"):
+        seeds.parse(text)
+
+
+def test_the_command_keeps_everything_but_seeds_and_points() -> None:
+    """In both spellings of an option."""
+    argv = ["--points", "a+0x1", "--schedule=seeds=1..9", "--vms", "1", "--points=b", "t.py"]
+    assert seeds.command(argv, 4, ["c"]) == (
+        "kfabric test --schedule seeds=4 --points c --vms 1 t.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--points", "get"], "--points chooses what --schedule holds"),
+        (["--schedule", "seeds=1", "--tx", "ssh=host"], "the guests of this machine alone"),
+    ],
+)
+def test_words_that_do_not_go_together_are_refused(words: list[str], error: str) -> None:
+    """Before anything is built."""
+    with pytest.raises(UsageError, match=error):
+        testoptions.parse(words)
+
+
+def test_old_boards_are_forgotten(tmp_path: Path, search: Find) -> None:
+    """What an earlier run has counted is not shown as this one's."""
+    out = tmp_path / "vm1" / "out"
+    out.mkdir(parents=True)
+    (out / "steer.board").write_bytes(b"")
+    (out / "steer.jsonl").write_text("")
+    search(lambda plan: False)
+    assert not show.boards(tmp_path)
