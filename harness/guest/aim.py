@@ -19,13 +19,15 @@ def at(module: str) -> None:
     """Let CPUs be held in a module that was just loaded, if the run's plan has it.
 
     Raises:
-        ValueError: the board has no room for it.
+        ValueError: the board has no room for it, or the kernel names no function of it.
     """
     plan = Plan.of_environment()
     if plan is None or module not in plan.modules:
         return
     out = Path(os.environ[names.OUT])
     found = _functions(module)
+    if not found:
+        raise ValueError(f"no CPU can be held in {module}: the kernel names no function of it")
     places = [address for _, address in found]
     code = range(min(places) // PAGE * PAGE, max(places) // PAGE * PAGE + PAGE)
     functions = [Function(name, address - code.start) for name, address in found]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kfabric import names
-from kfabric.errors import ExitStatus, counted
+from kfabric.errors import ExitStatus, UsageError, counted
 from kfabric.runner import junit
 from kfabric.runner.rounds import Played
 from kfabric.steer import show
@@ -97,9 +97,14 @@ class Search:
     _failed: frozenset[str] = field(default=frozenset(), init=False)
     """The tests that failed under the seed that was found."""
     _plays: int = field(default=0, init=False)
+    _held_any: bool = field(default=False, init=False)
+    """Whether a seed has held a CPU at all."""
 
     def play(self) -> int:
-        """Play them until one fails; the status of the last one."""
+        """Play them until one fails; the status of the last one.
+
+        Raises UsageError: no seed has held a CPU, so nothing was searched.
+        """
         shutil.rmtree(self.directory / KEPT, ignore_errors=True)
         for seed in self.seeds:
             plan = Plan(seed, tuple(self.points))
@@ -112,6 +117,10 @@ class Search:
                     self._found(plan)
                 return played.status
             prepare.say(f"seed {seed} of {self.seeds[-1]}: passed")
+            self._held_any |= any(one.holds for one in self._held())
+        if not self._held_any:
+            why = "no module under test was loaded, or no CPU passed the points"
+            raise UsageError(f"--schedule has held no CPU: {why}")
         self._show(self.seeds[-1])
         prepare.say(f"no failure under {counted(len(self.seeds), 'seed')}")
         return ExitStatus.OK

@@ -42,6 +42,7 @@ class Toy:
         self.plans: list[Plan] = []
         self.status = ExitStatus.TEST_FAILED
         self.broken = ""
+        self.never = False
         self._report = directory / "guest.xml"
         self._fails = fails
 
@@ -58,7 +59,7 @@ class Toy:
     def held(self) -> list[Held]:
         """Where the last plan held: half of the points, or those that it names."""
         points = self.plans[-1].points or (*POINTS[::2], LOST)
-        return [Held("mod", point, "", 10, 4, 1_000_000) for point in points]
+        return [Held("mod", point, "", 10, 0 if self.never else 4, 1_000_000) for point in points]
 
 
 @pytest.fixture
@@ -91,6 +92,12 @@ def test_all_seeds_are_played_if_none_fails(
     assert status == ExitStatus.OK
     assert [plan.seed for plan in toy.plans] == list(range(1, 10))
     assert "kfabric: no failure under 9 seeds\n" in capsys.readouterr().err
+
+
+def test_search_that_has_held_no_cpu_is_none(search: Find) -> None:
+    """Such as one with a point that is not there: that nothing failed says nothing."""
+    with pytest.raises(UsageError, match="--schedule has held no CPU"):
+        search(lambda plan: False, never=True)
 
 
 def test_the_first_seed_that_fails_ends_the_search(

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import struct
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 
@@ -59,6 +60,19 @@ def test_board_has_the_size_that_the_plugin_maps(tmp_path: Path) -> None:
     begin, end = re.findall(r"#define MODULES_\w+ (0x\w+)ULL", source)
     assert board.AREA == range(int(begin, 16), int(end, 16))
     assert board.SIZE == 24 + 16 * 88 + (1 << 22) // 8 + (1 << 22) * 16
+
+
+def test_plugin_compiles_with_the_layout_that_the_host_reads(tmp_path: Path) -> None:
+    """The size of the board, and the places of the chosen points and of the counts."""
+    source = tmp_path / "layout.c"
+    wanted = {"modules": 24, "chosen": 24 + 16 * 88, "points": 24 + 16 * 88 + (1 << 22) // 8}
+    checks = [f"offsetof(struct board, {name}) == {at}" for name, at in wanted.items()]
+    checks += [f"sizeof(struct board) == {board.SIZE}", "offsetof(struct module, end) == 80"]
+    asserts = "".join(f'_Static_assert({check}, "");\n' for check in checks)
+    source.write_text(f'#include "{plugin.SOURCE}"\n{asserts}')
+    argv = [*plugin.GCC, "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_module_is_aimed_at_where_it_is(empty: Path) -> None:
@@ -199,6 +213,15 @@ def test_the_guest_leaves_other_modules_alone(guest: Path) -> None:
     aim.at("rdma_rxe")
     assert entry(guest / names.BOARD, 0)[0] == ""
     assert not (guest / names.AIMS).exists()
+
+
+def test_a_module_without_functions_is_refused_by_name(
+    guest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run in which nothing is held must not look like a search."""
+    monkeypatch.setattr(aim, "_functions", lambda _: [])
+    with pytest.raises(ValueError, match="no CPU can be held in mod: the kernel names no function"):
+        aim.at("mod")
 
 
 def test_without_a_plan_nothing_is_aimed_at(monkeypatch: pytest.MonkeyPatch) -> None:
