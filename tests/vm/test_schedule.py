@@ -14,7 +14,7 @@ from kfabric.root import ROOT
 from tests.vm.commands import Done, kfabric
 
 EXAMPLE = ROOT / "examples/schedule/lost_mail"
-RUN_SECONDS = 600.0
+RUN_SECONDS = 3000.0
 SEEDS = 3
 WINDOW = "if (!careful && READ_ONCE(letter))"
 """Between this line and the next one a letter wakes nobody."""
