@@ -53,7 +53,7 @@ def of_children_into(file: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(file.open("wb"))
         for number, ours in ((1, contextlib.redirect_stdout), (2, contextlib.redirect_stderr)):
-            kept = stack.enter_context(os.fdopen(os.dup(number), "w"))
+            kept = stack.enter_context(os.fdopen(os.dup(number), "w", buffering=1))
             stack.callback(os.dup2, kept.fileno(), number)
             os.dup2(target.fileno(), number)
             stack.enter_context(ours(kept))
