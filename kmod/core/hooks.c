@@ -4,9 +4,10 @@
  * the production build.
  *
  * A hook stops a thread where it is, whatever its task state and its context: the
- * thread spins until it is released, or for KFI_HOOK_LIMIT_S at most. At D7 to D10 and
- * D12 it sleeps instead. It holds a mutex there, and a thread that waits for the mutex of a
- * running owner spins as well, on the other CPU. Only code that may sleep reaches these.
+ * thread spins until it is released, or for KFI_HOOK_SPIN_S at most. At D7 to D10 and
+ * D12 it sleeps instead, for KFI_HOOK_SLEEP_S at most. It holds a mutex there, and a thread
+ * that waits for the mutex of a running owner spins as well, on the other CPU. Only code
+ * that may sleep reaches these.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -15,7 +16,9 @@
 
 #include "core.h"
 
-#define KFI_HOOK_LIMIT_S 10
+#define KFI_HOOK_SPIN_S 10
+/* A guest panics if a thread waits for a mutex for 90 s. */
+#define KFI_HOOK_SLEEP_S 60
 
 enum kfi_hook_state { KFI_HOOK_IDLE, KFI_HOOK_ARMED, KFI_HOOK_STOPPED };
 
@@ -101,9 +104,14 @@ bool kfi_test_hook_stopped(enum kfi_hook hook)
 }
 EXPORT_SYMBOL_GPL(kfi_test_hook_stopped);
 
+static bool kfi_hook_sleeps(enum kfi_hook hook)
+{
+	return hook >= KFI_HOOK_D7 && hook != KFI_HOOK_D11;
+}
+
 static void kfi_hook_pause(enum kfi_hook hook)
 {
-	if (hook >= KFI_HOOK_D7 && hook != KFI_HOOK_D11)
+	if (kfi_hook_sleeps(hook))
 		usleep_range(1000, 2000);
 	else
 		cpu_relax();
@@ -119,6 +127,8 @@ static void kfi_hook_pause(enum kfi_hook hook)
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 {
 	struct kfi_hook_point *point = &kfi_hooks[hook];
+	unsigned int seconds = kfi_hook_sleeps(hook) ? KFI_HOOK_SLEEP_S :
+						       KFI_HOOK_SPIN_S;
 	ktime_t limit;
 
 	if (likely(atomic_read_acquire(&point->state) != KFI_HOOK_ARMED))
@@ -129,7 +139,7 @@ void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 	    KFI_HOOK_ARMED)
 		return;
 
-	limit = ktime_add_ms(ktime_get(), KFI_HOOK_LIMIT_S * MSEC_PER_SEC);
+	limit = ktime_add_ms(ktime_get(), seconds * MSEC_PER_SEC);
 	while (atomic_read(&point->state) == KFI_HOOK_STOPPED) {
 		if (ktime_get() > limit) {
 			atomic_set(&point->state, KFI_HOOK_IDLE);
