@@ -180,6 +180,7 @@ def remove(name: str) -> None:
     with KernelLog() as log:
         code = _syscall(1, name.encode(), os.O_NONBLOCK)
         if not code:
+            aim.off(name)
             return
         lines = _lines(log)
     if code in (errno.EWOULDBLOCK, errno.EBUSY):

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kfabric import names
-from kfabric.guest import leaks, modules, phases, ready, topology
+from kfabric.guest import aim, leaks, modules, phases, ready, topology
 from kfabric.guest.modules import ModuleError, kernel_name
 from kfabric.guest.waiting import Deadline
 
@@ -248,6 +248,8 @@ def main() -> None:
     _remember(Before(link, leaks.take(), there))
     tested = _tested(link, there)
     tested.require_no_words_for(there)
+    for name in there:
+        aim.at(name)
     if "--unloaded" not in sys.argv[1:]:
         tested.load()
 

@@ -10,7 +10,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from kfabric.vm import prepare
 
 AGAIN = 5
 """How often a finding is played again."""
+WITHOUT = 3
+"""How often it is played without holds."""
 TRIES = 3
 ENOUGH = 2
 """Some of its points show it if the same test fails so often, in at most TRIES runs."""
@@ -101,7 +104,7 @@ class Search:
     """Whether a seed has held a CPU at all."""
 
     def play(self) -> int:
-        """Play them until one fails; the status of the last one.
+        """Play them until one fails; the status of that one.
 
         Raises UsageError: no seed has held a CPU, so nothing was searched.
         """
@@ -111,33 +114,56 @@ class Search:
             played = self._under(plan)
             if played.status != ExitStatus.OK:
                 print(self._log.read_text(errors="replace"), end="", flush=True)
-                if played.status in _SEEN and (failed := failed_tests(played)):
-                    self._failed = failed
+                self._failed = _failed_tests(played)
+                if played.status in _SEEN and self._failed:
                     self._keep(played)
                     self._found(plan)
+                else:
+                    tell(f"the search ends at seed {seed}: no test failed, but the run did")
                 return played.status
+            held = self._held()
+            if seed == self.seeds[0]:
+                self._require_passed(held)
+            self._held_any |= any(one.holds for one in held)
             prepare.say(f"seed {seed} of {self.seeds[-1]}: passed")
-            self._held_any |= any(one.holds for one in self._held())
         if not self._held_any:
-            why = "no module under test was loaded, or no CPU passed the points"
-            raise UsageError(f"--schedule has held no CPU: {why}")
+            raise UsageError("--schedule has held no CPU", f"see {self.directory / TABLE}")
         self._show(self.seeds[-1])
-        prepare.say(f"no failure under {counted(len(self.seeds), 'seed')}")
+        tell(f"no failure under {counted(len(self.seeds), 'seed')}")
         return ExitStatus.OK
 
     @property
     def _log(self) -> Path:
         return self.directory / LOG
 
+    def _require_passed(self, held: Sequence[Held]) -> None:
+        """Raise UsageError if other seeds cannot hold a CPU either, or not at a named point."""
+        if not held:
+            why = "no module under test was loaded, or no CPU has executed its code"
+            raise UsageError("--schedule has held no CPU", why)
+        known = {name for one in held for name in (one.point, one.point.partition("+")[0])}
+        for point in self.points:
+            if point not in known:
+                self._show(self.seeds[0])
+                raise UsageError(f"no CPU has passed {point}", f"see {self.directory / TABLE}")
+
     def _found(self, plan: Plan) -> None:
         """Say all that can be said of a seed under which the tests failed."""
         held = self._show(plan.seed)
-        prepare.say(f"seed {plan.seed} of {self.seeds[-1]}: failed")
+        tell(f"seed {plan.seed} of {self.seeds[-1]}: failed")
+        without = sum(self._fails(None) for _ in range(WITHOUT))
+        if without or not any(one.holds for one in held):
+            tell(f"the same test failed in {without} of {WITHOUT} runs in which no CPU was held")
+            tell("so nothing is said of the points")
+            return
         again = self._again(plan)
-        prepare.say(f"the same test failed in {again} of {AGAIN} more runs under this seed")
-        prepare.say(f"to play it: {command(self.argv, plan.seed, plan.points)}")
+        tell(f"the same test failed in {again} of {AGAIN} more runs under this seed")
+        tell(f"and in none of {WITHOUT} in which no CPU was held")
+        tell(f"to play it: {command(self.argv, plan.seed, plan.points)}")
         points = [one.point for one in held if one.holds]
-        if again == AGAIN and len(points) > 1:
+        if again < AGAIN:
+            tell("its points are not made fewer: that takes a seed that always shows it")
+        elif len(points) > 1:
             prepare.say(f"looking for fewer points than {len(points)} that still show it")
             self._reduced(plan.seed, points, {one.point: one.place() for one in held})
 
@@ -145,35 +171,45 @@ class Search:
         """Say with how few of these points the tests still fail."""
         fewest = self._fewest(seed, points)
         if len(fewest) == len(points):
-            prepare.say("neither half of them shows it as often")
+            tell(f"none of {counted(self._plays, 'run')} with fewer points showed it as often")
             return
         again = self._again(Plan(seed, tuple(fewest)))
         where = counted(len(fewest), "point")
-        prepare.say(f"held at {where} only, the same test failed in {again} of {AGAIN} runs:")
+        tell(f"held at {where} only, the same test failed in {again} of {AGAIN} runs:")
         for point in fewest[:SHOWN]:
-            prepare.say(f"  {places[point]}")
-        prepare.say(f"to play it: {command(self.argv, seed, fewest)}")
+            tell(f"  {places[point]}")
+        if more := len(fewest) - SHOWN:
+            if more > 0:
+                tell(f"  and {counted(more, 'other')}")
+        tell(f"to play it: {command(self.argv, seed, fewest)}")
 
     def _fewest(self, seed: int, points: list[str]) -> list[str]:
-        """Some of the points at which CPUs were held, with which the tests still fail."""
+        """Some of the points at which CPUs were held, with which the tests still fail.
+
+        This is delta debugging: halves are tried first, then smaller parts and all but one part.
+        """
         self._plays = 0
-        while len(points) > 1:
-            half = len(points) // 2
-            for some in (points[:half], points[half:]):
+        parts = 2
+        while len(points) > 1 and self._plays < PLAYS:
+            for some in _some(points, parts):
                 if held := self._shows(Plan(seed, tuple(some))):
                     points = [one for one in some if one in held]
+                    prepare.say(f"{counted(len(points), 'point')} left")
+                    parts = 2
                     break
             else:
-                break
+                if parts >= len(points):
+                    break
+                parts = min(2 * parts, len(points))
         return points
 
     def _shows(self, plan: Plan) -> set[str]:
         """Where CPUs were held when the same test failed with a plan; empty if it seldom did."""
         failed = 0
         for left in range(TRIES, 0, -1):
-            self._plays += 1
-            if self._plays > PLAYS or failed + left < ENOUGH:
+            if self._plays >= PLAYS or failed + left < ENOUGH:
                 break
+            self._plays += 1
             failed += self._fails(plan)
             if failed == ENOUGH:
                 return {one.point for one in self._held() if one.holds}
@@ -182,21 +218,27 @@ class Search:
     def _again(self, plan: Plan) -> int:
         return sum(self._fails(plan) for _ in range(AGAIN))
 
-    def _fails(self, plan: Plan) -> bool:
-        """Whether a test fails that failed before."""
-        return bool(failed_tests(self._under(plan)) & self._failed)
+    def _fails(self, plan: Plan | None) -> bool:
+        """Whether a test fails that failed before; a run that tells nothing is played once more."""
+        for _ in range(2):
+            played = self._under(plan)
+            if played.status == ExitStatus.OK or played.status in _SEEN:
+                break
+            prepare.say("a run has ended without a result of its tests")
+        return bool(_failed_tests(played) & self._failed)
 
-    def _under(self, plan: Plan) -> Played:
+    def _under(self, plan: Plan | None) -> Played:
+        """Play the tests with a plan, or without holds."""
         for old in show.boards(self.directory):
             old.unlink(missing_ok=True)
             old.with_name(names.AIMS).unlink()
         self.directory.mkdir(parents=True, exist_ok=True)
-        os.environ.update(plan.environment())
+        os.environ.update(plan.environment() if plan else {})
         try:
             with streams.of_children_into(self._log):
                 return self.once()
         finally:
-            del os.environ[names.STEER]
+            os.environ.pop(names.STEER, None)
 
     def _held(self) -> list[Held]:
         return show.read(show.boards(self.directory))
@@ -208,20 +250,34 @@ class Search:
         table.write_text(f"Seed {seed}\n\n{show.markdown(held)}")
         for one in [one for one in held if one.holds][:SHOWN]:
             times = counted(one.holds, "time")
-            prepare.say(f"held {times}, {one.held_ns / 1e6:.1f} ms: {one.place()}")
-        prepare.say(f"all {counted(len(held), 'point')} that were passed: {table}")
+            tell(f"held {times}, {one.held_ns / 1e6:.1f} ms: {one.place()}")
+        tell(f"all {counted(len(held), 'point')} that were passed: {table}")
         return held
 
     def _keep(self, played: Played) -> None:
         place = self.directory / KEPT
         place.mkdir()
-        for report in played.reports:
-            for file in filter(Path.exists, map(report.with_suffix, junit.SUFFIXES)):
-                shutil.copy(file, place)
+        results = (report.with_suffix(s) for report in played.reports for s in junit.SUFFIXES)
+        for file in filter(Path.exists, (*results, self._log)):
+            shutil.copy(file, place)
 
 
-def failed_tests(played: Played) -> frozenset[str]:
-    """The tests that failed in a run; a guest that did not boot, say, is none."""
+def _some(points: Sequence[str], parts: int) -> Iterator[list[str]]:
+    """Parts of the points, and all points but those of a part."""
+    each = -(-len(points) // parts)
+    chosen = [[*points[at : at + each]] for at in range(0, len(points), each)]
+    yield from chosen
+    if parts > 2:
+        for part in chosen:
+            yield [point for point in points if point not in part]
+
+
+def _failed_tests(played: Played) -> frozenset[str]:
+    """The tests that failed in a run."""
     reports = filter(Path.exists, played.reports)
-    failed = (name for report in reports for name in junit.failed(report))
-    return frozenset(name for name in failed if not name.startswith(f"{junit.CLASS}."))
+    return frozenset(name for report in reports for name in junit.failed(report))
+
+
+def tell(line: str) -> None:
+    """Print a line about the result."""
+    print(f"kfabric: {line}", file=sys.stderr, flush=True)

@@ -80,6 +80,11 @@ def _require_guests_here(args: argparse.Namespace) -> None:
     """Raise UsageError for guests that cannot be steered."""
     if args.points and not args.schedule:
         raise UsageError("--points chooses what --schedule holds", "give both")
+    several = args.matrix or len(args.kernel) > 1
+    if args.schedule and several:
+        raise UsageError("--schedule takes one kernel", "leave the others out")
+    if args.schedule and args.cpus == 1:
+        raise UsageError("--schedule holds a CPU while another one runs", "leave out --cpus")
     if args.schedule and args.tx:
         raise UsageError("--schedule steers the guests of this machine alone", "leave out --tx")
 
@@ -87,6 +92,8 @@ def _require_guests_here(args: argparse.Namespace) -> None:
 def _parser() -> Parser:
     parser = Parser(
         prog="kfabric test",
+        # What looks like one of our options may be one of the tests' own.
+        allow_abbrev=False,
         description=_DESCRIPTION,
         epilog="For example: kfabric test --vms 2 tests/guest/test_wait_set.py -k lost. With "
         "--verify-wakeups, the wake-ups of each test in a guest are checked as well.",

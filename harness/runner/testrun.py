@@ -20,6 +20,7 @@ from kfabric.docs import results
 from kfabric.errors import (
     ExitStatus,
     KfabricError,
+    UsageError,
     counted,
     needs_checkout,
     report,
@@ -139,6 +140,8 @@ def main(argv: Sequence[str]) -> int:
     measured = _measurement(["test", *argv], args.results, kernels, options)
     chosen = quick(args.vms, args.tx) if args.quick else parts(paths, args.vms, args.tx)
     chosen = [replace(part, output=output) for part in chosen]
+    if args.schedule and {part.name for part in chosen} != {GUEST.name}:
+        raise UsageError("--schedule plays tests in guests only", "name some, or a module")
     runs = Runs([], [])
 
     def once() -> rounds.Played:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 MODULES = 16
 POINTS = 1 << 22
-AREA = range(0xFFFF_FFFF_C000_0000, 0xFFFF_FFFF_FF00_0000)
+AREA = range(0xFFFF_FFFF_A000_0000, 0xFFFF_FFFF_FF00_0000)
 """Where the plugin looks for modules."""
 
 _HEAD = struct.Struct("<QQQ")
@@ -85,12 +85,22 @@ def aim(path: Path, module: str, code: range, holds: Holds) -> None:
             # A module that was there before, and is no more.
             if one.code.start < code.stop and code.start < one.code.stop:
                 write(_end(other), _WORD.pack(0))
-        # The end comes last: there is no code of this module until then.
+        # The end comes last: there is no code of this module until then, and none any more.
+        write(_end(number), _WORD.pack(0))
         entry = _MODULE.pack(module.encode(), first, len(code), code.start, 0)
         write(_HEAD.size + number * _MODULE.size, entry)
         write(0, _HEAD.pack(holds.seed, holds.one_visit_of, holds.longest_ns))
         write(_CHOSEN + first // 8, holds.chosen.to_bytes(len(code) // 8, "little"))
         write(_end(number), _WORD.pack(code.stop))
+
+
+def forget(path: Path, module: str) -> None:
+    """Hold no CPU in a module any more; what was counted stays."""
+    with path.open("r+b", buffering=0) as board:
+        for number, one in enumerate(_entries(board.read(_CHOSEN))):
+            if one.module == module:
+                board.seek(_end(number))
+                board.write(_WORD.pack(0))
 
 
 def _end(number: int) -> int:

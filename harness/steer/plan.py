@@ -104,7 +104,8 @@ def is_point(text: str) -> bool:
 def offsets_of(point: str, functions: Iterable[Function]) -> Iterator[range]:
     """Where a point is in a module's code: one range for each function of its name."""
     name, _, offset = point.partition("+")
-    starts = sorted(one.offset for one in functions)
+    # A function may have several names.
+    starts = sorted({one.offset for one in functions})
     ends = dict(itertools.pairwise(starts))
     for one in functions:
         if one.name == name:

@@ -7,8 +7,8 @@
  * long. It writes that to the board, a file that both use, when it has loaded a module. The
  * plugin counts there what it did.
  *
- * No CPU is held for more than half of its time, and every hold ends soon, since QEMU may wait
- * for all CPUs to leave the guest's code.
+ * No CPU is held for more than half of any WINDOW_NS, or of a longest hold, and every hold ends
+ * soon, since QEMU may wait for all CPUs to leave the guest's code.
  *
  * The board is read without a lock. The end of a module's code is written after everything that
  * concerns it, and is 0 while the rest changes.
@@ -52,10 +52,11 @@ uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 
 EXPORT int qemu_plugin_version = 1;
 
-/* Where x86-64 kernels load modules, if they are built with KASLR, as those of Debian are. */
-#define MODULES_BEGIN 0xffffffffc0000000ULL
+/* Where x86-64 kernels load modules; those that are built with KASLR begin later. */
+#define MODULES_BEGIN 0xffffffffa0000000ULL
 #define MODULES_END 0xffffffffff000000ULL
 
+#define WINDOW_NS 50000000ULL
 #define MODULES 16
 #define POINTS (1U << 22)	/* bytes of code of all modules */
 
@@ -87,8 +88,8 @@ static struct board *board;
 
 /* Of a virtual CPU, each of which has a thread of QEMU's. */
 static __thread uint64_t state;
-static __thread uint64_t first_ns;
-static __thread uint64_t held_ns;
+static __thread uint64_t window_ns;	/* when the present window began */
+static __thread uint64_t held_ns;	/* in it */
 
 /* splitmix64, by Sebastiano Vigna, in the public domain. */
 static uint64_t mix(uint64_t z)
@@ -120,9 +121,11 @@ static void hold(unsigned int cpu, struct point *point)
 	uint64_t begin = now_ns(), took;
 	struct timespec nap = { .tv_nsec = draw(cpu) % board->longest_ns };
 
-	if (!first_ns)
-		first_ns = begin;
-	if (held_ns > (begin - first_ns) / 2 + board->longest_ns)
+	if (begin - window_ns > WINDOW_NS) {
+		window_ns = begin;
+		held_ns = 0;
+	}
+	if (held_ns > (begin - window_ns) / 2 + board->longest_ns)
 		return;
 	nanosleep(&nap, NULL);
 	took = now_ns() - begin;

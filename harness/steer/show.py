@@ -52,11 +52,15 @@ def read(paths: Iterable[Path]) -> list[Held]:
     """The points that were passed; first those where CPUs were held longest."""
     found: dict[tuple[str, str], Held] = {}
     for path in paths:
-        lines = path.with_name(names.AIMS).read_text().splitlines()
+        # The guest may have ended in the middle of a line.
+        lines = path.with_name(names.AIMS).read_text().rpartition("\n")[0].splitlines()
         aims = {aim.module: aim for aim in map(Aim.of_line, lines)}
         for use in uses(path):
             aim = aims[use.module]
-            point = _name(sorted(aim.functions, key=_offset), use.offset)
+            functions = sorted(aim.functions, key=_offset)
+            if use.offset < functions[0].offset:
+                continue  # of no function
+            point = _name(functions, use.offset)
             held = found.setdefault((use.module, point), Held(use.module, point, aim.built))
             held.visits += use.visits
             held.holds += use.holds

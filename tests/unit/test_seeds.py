@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -43,22 +44,28 @@ class Toy:
         self.status = ExitStatus.TEST_FAILED
         self.broken = ""
         self.never = False
+        self.always = False
+        self.without = 0
+        self.named: tuple[str, ...] = ()
+        self.asked: tuple[str, ...] = ()
         self._report = directory / "guest.xml"
         self._fails = fails
 
     def __call__(self) -> Played:
         plan = Plan.of_environment()
-        assert plan
-        self.plans.append(plan)
-        subprocess.run(["echo", f"what pytest prints under seed {plan.seed}"], check=True)
-        failed = self._fails(plan)
+        if plan is None:
+            self.without += 1
+        else:
+            self.plans.append(plan)
+            subprocess.run(["echo", f"what pytest prints under seed {plan.seed}"], check=True)
+        failed = self._fails(plan) if plan else self.always * MAIL
         broken = self.broken or CASE.format("<failure/>").replace("test_mail", str(failed))
         self._report.write_text(report_of(broken if failed else CASE.format("")))
         return Played(self.status if failed else ExitStatus.OK, [self._report])
 
     def held(self) -> list[Held]:
         """Where the last plan held: half of the points, or those that it names."""
-        points = self.plans[-1].points or (*POINTS[::2], LOST)
+        points = self.named or self.plans[-1].points or (*POINTS[::2], LOST)
         return [Held("mod", point, "", 10, 0 if self.never else 4, 1_000_000) for point in points]
 
 
@@ -76,7 +83,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
             setattr(toy, name, value)
         monkeypatch.setattr(Search, "_held", lambda _: toy.held())
         argv = ["--module", "my mod", "--schedule", "seeds=1..9", "--", "-k", "mail"]
-        return Search(range(1, 10), (), tmp_path, argv, toy).play(), toy
+        return Search(range(1, 10), toy.asked, tmp_path, argv, toy).play(), toy
 
     return run
 
@@ -98,6 +105,40 @@ def test_search_that_has_held_no_cpu_is_none(search: Find) -> None:
     """Such as one with a point that is not there: that nothing failed says nothing."""
     with pytest.raises(UsageError, match="--schedule has held no CPU"):
         search(lambda plan: False, never=True)
+
+
+@pytest.mark.parametrize("point", ["wait+0x999", "peek"])
+def test_point_that_no_cpu_passes_ends_the_search_at_once(search: Find, point: str) -> None:
+    """A slip in its name, say; another one that is right does not hide it."""
+    played: list[int] = []
+    with pytest.raises(UsageError, match=f"no CPU has passed {re.escape(point)}"):
+        search(
+            lambda plan: played.append(plan.seed),
+            asked=("wait", point),
+            named=("wait+0x8",),
+        )
+    assert played == [1]
+
+
+def test_test_that_fails_without_holds_is_not_explained_by_points(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broken test fails under every seed, and with every point."""
+    status, toy = search(lambda plan: True, always=True)
+    said = capsys.readouterr().err
+    assert status == ExitStatus.TEST_FAILED
+    assert f"failed in {seeds.WITHOUT} of {seeds.WITHOUT} runs in which no CPU was held" in said
+    assert "to play it" not in said and "only" not in said
+    assert len(toy.plans) == 1
+
+
+def test_failure_in_a_run_that_held_no_cpu_is_not_called_found(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though it did not fail again without holds."""
+    search(lambda plan: True, never=True)
+    said = capsys.readouterr().err
+    assert "nothing is said of the points" in said and "to play it" not in said
 
 
 def test_the_first_seed_that_fails_ends_the_search(
@@ -131,13 +172,21 @@ def test_points_become_fewer_until_only_those_that_matter_are_left(
 def test_points_that_are_needed_together_stay(
     search: Find, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If neither half of them shows the failure, nothing is said of fewer."""
+    """Though neither half of the points shows the failure: a race has two sides."""
     needed = {POINTS[0], POINTS[8]}
     _, toy = search(lambda plan: plan.seed == 2 and (not plan.points or needed <= {*plan.points}))
+    assert "held at 2 points only, the same test failed in 5 of 5" in capsys.readouterr().err
+    assert set(toy.plans[-1].points) == needed
+
+
+def test_points_that_are_all_needed_are_not_called_fewer(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The number of runs is said."""
+    every = {*POINTS[::2], LOST}
+    search(lambda plan: plan.seed == 2 and (not plan.points or every <= {*plan.points}))
     said = capsys.readouterr().err
-    assert "neither half of them shows it as often\n" in said and "only" not in said
-    named = [plan for plan in toy.plans if plan.points]
-    assert len(named) == 2 * (seeds.TRIES - seeds.ENOUGH + 1)
+    assert "with fewer points showed it as often\n" in said and "only" not in said
 
 
 def test_points_that_seldom_show_it_are_not_called_the_ones_that_do(
@@ -179,11 +228,12 @@ def test_another_test_that_fails_is_not_the_finding(
 def test_a_guest_that_does_not_start_is_no_finding(
     search: Find, status: ExitStatus, broken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The search ends with that status, and says nothing of a seed."""
+    """The search ends with that status, and says that no test failed."""
     ended, toy = search(lambda plan: plan.seed == 2, status=status, broken=broken)
     assert ended == status
     assert [plan.seed for plan in toy.plans] == [1, 2]
-    assert "to play it" not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "to play it" not in said and "the search ends at seed 2: no test failed" in said
 
 
 @pytest.mark.parametrize(
@@ -214,6 +264,8 @@ def test_the_command_keeps_everything_but_seeds_and_points() -> None:
     [
         (["--points", "get"], "--points chooses what --schedule holds"),
         (["--schedule", "seeds=1", "--tx", "ssh=host"], "the guests of this machine alone"),
+        (["--schedule", "seeds=1", "--matrix"], "--schedule takes one kernel"),
+        (["--schedule", "seeds=1", "--cpus", "1"], "holds a CPU while another one runs"),
     ],
 )
 def test_words_that_do_not_go_together_are_refused(words: list[str], error: str) -> None:

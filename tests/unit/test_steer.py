@@ -220,8 +220,49 @@ def test_a_module_without_functions_is_refused_by_name(
 ) -> None:
     """A run in which nothing is held must not look like a search."""
     monkeypatch.setattr(aim, "_functions", lambda _: [])
-    with pytest.raises(ValueError, match="no CPU can be held in mod: the kernel names no function"):
+    with pytest.raises(OSError, match="no CPU can be held in mod: the kernel names no function"):
         aim.at("mod")
+
+
+def test_a_module_that_is_gone_is_held_no_more(guest: Path) -> None:
+    """Other code may get its place; what was counted stays."""
+    aim.at("mod")
+    pass_point(guest / names.BOARD, 0x11C, 4, 2, 2_500_000)
+    aim.off("mod")
+    assert entry(guest / names.BOARD, 0) == ("mod", 0, 0x1000, BASE + 0x5000, 0)
+    (held,) = show.read(show.boards(guest))
+    assert held.holds == 2
+
+
+def test_a_board_that_is_full_is_an_error_with_the_modules_name(
+    guest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As any error of a module that does not load."""
+    monkeypatch.setattr(board, "_entries", lambda _: [])
+    with pytest.raises(OSError, match="no CPU can be held in mod: a board has room for 16"):
+        aim.at("mod")
+
+
+def test_kernel_that_names_no_function_of_a_module_is_no_crash() -> None:
+    """grep fails if it finds nothing."""
+    assert aim._functions("no_such_module") == []
+
+
+def test_function_with_two_names_has_all_of_its_points() -> None:
+    """As cleanup_module, which is a module's own function, too, and often the last one."""
+    twice = [*FUNCTIONS, Function("cleanup_module", 0x200)]
+    holds = Plan(3, ("cleanup_module",)).holds("mod", twice, 0x1000)
+    assert holds.chosen.bit_count() == 0xE00
+
+
+def test_line_that_a_guest_did_not_finish_is_left_out(guest: Path) -> None:
+    """It may panic at any time."""
+    aim.at("mod")
+    with (guest / names.AIMS).open("a") as file:
+        file.write('{"module": "ot')
+    pass_point(guest / names.BOARD, 0x11C, 4, 2, 2_500_000)
+    (held,) = show.read(show.boards(guest))
+    assert held.point == "get+0x1c"
 
 
 def test_without_a_plan_nothing_is_aimed_at(monkeypatch: pytest.MonkeyPatch) -> None:
