@@ -6,8 +6,8 @@ They do not need the host side of the harness, so they also work in a guest's sh
 
 import os
 
-# The port of the agent that only our guests have.
-_AGENT = "/dev/virtio-ports/kfabric.agent"
+# Copied there from the initrd that only our guests have.
+_AGENT = "/run/kfabric/kfabric/vm/agent.py"
 
 
 def in_guest() -> bool:

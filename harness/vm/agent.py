@@ -213,7 +213,7 @@ class Agent:
     def _from_host(self, fd: int) -> None:
         data = os.read(fd, CHUNK)
         if not data:
-            _power_off()  # the host is gone
+            power_off()  # the host is gone
         for frame in self._decoder.feed(data):
             self._handle(frame)
 
@@ -360,17 +360,22 @@ class Agent:
         self._port.send(pack(Kind.EXIT, job.number, status=job.status))
 
 
-def _begin(begin: dict[str, Any]) -> None:
-    """Set what differs between guests of a kind; an error ends the agent, and so the guest."""
-    time.clock_settime_ns(time.CLOCK_REALTIME, begin["ns"])
+def become(name: str, ns: int, seed: str) -> None:
+    """Set a guest's name, wall clock and random numbers; all of its kind had the same."""
+    time.clock_settime_ns(time.CLOCK_REALTIME, ns)
     # The kernel refuses a new seed until it has a first one.
     os.getrandom(1)
     with open("/dev/urandom", "wb") as file:
-        file.write(bytes.fromhex(begin["seed"]))
+        file.write(bytes.fromhex(seed))
         file.flush()
         fcntl.ioctl(file, RNDRESEEDCRNG)
     with open("/proc/sys/kernel/hostname", "w", encoding="ascii") as file:
-        file.write(begin["name"])
+        file.write(name)
+
+
+def _begin(begin: dict[str, Any]) -> None:
+    """Set what differs between guests of a kind; an error ends the agent, and so the guest."""
+    become(begin["name"], begin["ns"], begin["seed"])
     for tag, path, options in begin["mounts"]:
         os.makedirs(path, exist_ok=True)
         how = f"trans=virtio,version=9p2000.L,msize=262144,{options}"
@@ -386,7 +391,7 @@ def _beat() -> None:
         time.sleep(BEAT_SECONDS)
 
 
-def _power_off() -> None:
+def power_off() -> None:
     """End the guest at once: none of its data is kept."""
     with open("/proc/sysrq-trigger", "w", encoding="ascii") as file:
         file.write("o")

@@ -20,6 +20,11 @@ def read(disk: Path, path: str) -> str:
     return _debugfs(disk, "-R", f'cat "{path}"')
 
 
+def copy(disk: Path, path: str, target: Path) -> None:
+    """Copy a directory, with its name, into an existing one; raises SetupError."""
+    _debugfs(disk, "-R", f'rdump "{path}" "{target}"')
+
+
 def unpack(disk: Path, root: Path) -> None:
     """Copy all files into a new directory; raises SetupError.
 

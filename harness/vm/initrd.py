@@ -15,8 +15,8 @@ from kfabric.errors import SetupError
 from kfabric.vm import cache
 from kfabric.vm.kernel import Kernel, built_in, copy, dependencies, plain, select
 
-_AGENT = ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/wire.py")
-"""The agent's files, in the package kfabric."""
+_AGENT = ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/errand.py", "vm/wire.py")
+"""The files of agent and errand, in the package kfabric."""
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 
 

@@ -258,12 +258,14 @@ def early(tmp_path: Path) -> Path:
     (parts / "modules/a.ko").write_bytes(b"module")
     (tmp_path / "init").write_text("one")
     (tmp_path / "harness/vm").mkdir(parents=True)
-    for name in ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/wire.py"):
+    for name in ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/errand.py", "vm/wire.py"):
         (tmp_path / "harness" / name).write_text(name)
     return parts
 
 
-@pytest.mark.parametrize("changed", ["init", "harness/vm/agent.py", "harness/vm/wire.py"])
+@pytest.mark.parametrize(
+    "changed", ["init", "harness/vm/agent.py", "harness/vm/errand.py", "harness/vm/wire.py"]
+)
 def test_new_init_or_agent_makes_a_new_initrd(early: Path, tmp_path: Path, changed: str) -> None:
     init, harness = tmp_path / "init", tmp_path / "harness"
     first = initrd.ensure(early, init, harness)
