@@ -20,6 +20,7 @@ COMMANDS = {
     "setup": ("kfabric.commands.setup", "install the Debian packages that guests need"),
     "demo": ("kfabric.demo", "prove wake-ups over rxe in a disposable guest"),
     "test": ("kfabric.runner.testrun", "run the tests, on the host and in guests"),
+    "replay": ("kfabric.replay.command", "replay the execution of a test that failed"),
     "merge": ("kfabric.runner.merge", "merge the results of kfabric test --shard"),
     "new": ("kfabric.commands.new", "write a kernel module with a test, to begin with"),
     "trace": ("kfabric.trace.command", "watch any module's wait queues while a command runs"),

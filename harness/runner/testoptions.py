@@ -77,12 +77,15 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
 
 
 def _require_guests_here(args: argparse.Namespace) -> None:
-    """Raise UsageError for guests that cannot be steered."""
+    """Raise UsageError for guests that cannot be steered or recorded."""
     if args.points and not args.schedule:
         raise UsageError("--points chooses what --schedule holds", "give both")
     several = args.matrix or len(args.kernel) > 1
-    if args.schedule and several:
-        raise UsageError("--schedule takes one kernel", "leave the others out")
+    for option in ("record", "schedule"):
+        if getattr(args, option) and several:
+            raise UsageError(f"--{option} takes one kernel", "leave the others out")
+    if args.record and args.schedule:
+        raise UsageError("--record does not go together with --schedule", "leave one out")
     if args.schedule and args.cpus == 1:
         raise UsageError("--schedule holds a CPU while another one runs", "leave out --cpus")
     if args.schedule and args.tx:
@@ -145,6 +148,12 @@ def _parser() -> Parser:
         default=[],
         metavar="FUNCTION[+0xOFFSET]",
         help="with --schedule: hold the CPUs there, and nowhere else; may be repeated",
+    )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="play each test that failed in a guest once more, and keep its execution if it fails "
+        "again, for kfabric replay (docs/replay.md)",
     )
     parser.add_argument(
         "--shard",

@@ -25,7 +25,7 @@ from kfabric.errors import (
     needs_checkout,
     report,
 )
-from kfabric.runner import junit, matrix, rounds, seeds, shards, testoptions
+from kfabric.runner import executions, junit, matrix, rounds, seeds, shards, testoptions
 from kfabric.runner.matrix import Column
 from kfabric.runner.testoptions import TESTS, file_of
 from kfabric.terminal import tables
@@ -75,6 +75,12 @@ _STATUSES: dict[int, ExitStatus] = {
     pytest.ExitCode.USAGE_ERROR: ExitStatus.USAGE,
     pytest.ExitCode.NO_TESTS_COLLECTED: ExitStatus.TEST_FAILED,
 }
+
+
+# Those of a run whose guests have tested something.
+_OF_TESTS = frozenset(
+    {ExitStatus.TEST_FAILED, ExitStatus.PANIC, ExitStatus.HANG, ExitStatus.LOST, ExitStatus.SPLAT}
+)
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,10 @@ def main(argv: Sequence[str]) -> int:
         status = rounds.Rounds(most, bool(args.until_pass), output).play(once)
     else:
         status = once().status
+    if args.record and status in _OF_TESTS:
+        reports = [report for report in runs.reports if report.name.startswith(GUEST.name)]
+        kernel = kernels[0] if kernels else ""
+        executions.Records(kernel, tested, tuple(options), output).play(reports)
     if len(kernels) > 1 and runs.columns:
         runs.show(output / "matrix.md", measured)
     return status

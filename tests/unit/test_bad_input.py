@@ -179,6 +179,12 @@ POST_MORTEM: list[Case] = [
     (["{dir}/empty"], USAGE, "there is no {dir}/empty/vmcore"),
     (["{dir}/dump"], SETUP, "{dir}/dump/vmcore.json is not there"),
 ]
+REPLAY: list[Case] = [
+    ([], USAGE, "required: DIR"),
+    (["{dir}/nowhere"], USAGE, "{dir}/nowhere has no execution"),
+    (["{dir}/empty"], USAGE, "{dir}/empty has no execution"),
+    (["{dir}/empty", "--timeout", "0"], USAGE, "--timeout"),
+]
 FUZZ: list[Case] = [
     (["--calls", "-5"], USAGE, "--calls: -5 is not at least 1"),
     (["--calls", "0"], USAGE, "--calls: 0 is not at least 1"),
@@ -299,6 +305,7 @@ CASES: list[Case] = [
     *of("merge", MERGE),
     *of("report", REPORT),
     *of("post-mortem", POST_MORTEM),
+    *of("replay", REPLAY),
     *of("fuzz", FUZZ),
     *of("gallery", GALLERY),
     *(case for command, cases in OTHERS.items() for case in of(command, cases)),

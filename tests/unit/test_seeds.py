@@ -265,7 +265,9 @@ def test_the_command_keeps_everything_but_seeds_and_points() -> None:
         (["--points", "get"], "--points chooses what --schedule holds"),
         (["--schedule", "seeds=1", "--tx", "ssh=host"], "the guests of this machine alone"),
         (["--schedule", "seeds=1", "--matrix"], "--schedule takes one kernel"),
+        (["--record", "--kernel", "6.1", "--kernel", "6.12"], "--record takes one kernel"),
         (["--schedule", "seeds=1", "--cpus", "1"], "holds a CPU while another one runs"),
+        (["--schedule", "seeds=1", "--record"], "does not go together"),
     ],
 )
 def test_words_that_do_not_go_together_are_refused(words: list[str], error: str) -> None:

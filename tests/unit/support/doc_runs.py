@@ -182,6 +182,8 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} test --shard \d/4": Run(HOURS, text="kfabric: shard "),
     rf"{_KF} test --until-fail 50 .*": Run(HOURS, text=" passed, "),
     rf"{_KF} test --schedule seeds=1..20 .*": Run(HOURS, 1, "held at "),
+    rf"{_KF} test --record .*": Run(HOURS, 1, "to replay it "),
+    rf"{_KF} replay build/test/.*": Run(HOURS, text="printed the same to the byte"),
     rf"{_KF} test --schedule .* careful=1": Run(HOURS, text="no failure under 2 seeds"),
     rf"{_KF} run --kernel debug .*sysrq-trigger'": Run(HOURS, 74, "console and more: "),
     rf"{_KF} post-mortem build/vm/run-\*": Run(HOURS, text="sysrq triggered crash"),

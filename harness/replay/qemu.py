@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""QEMU for guests that are recorded and replayed: the command line, and the process.
+
+QEMU records one virtual CPU, serial lines and disks. Its clock counts instructions, a nanosecond
+each, and goes on while the guest is idle.
+"""
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Self
+
+from kfabric.errors import BootError, CommandTimeout, GuestLost, starved
+from kfabric.vm import argv as qemu
+from kfabric.vm.argv import quote
+from kfabric.vm.qmp import QmpLink
+from kfabric.vm.spec import Accel
+from kfabric.vm.tools import END_WITH_US
+
+FROZEN = "frozen"
+"""The snapshot of a guest that has booted."""
+BEGIN = "begin"
+"""The snapshot in which an execution begins."""
+ROOT, DISK = "root.qcow2", "disk.qcow2"
+"""The guest's disks, which have the snapshots: its root, and what it needs of the host."""
+LOG = "log.bin"
+CONSOLE, OUTPUT = "console.log", "output.log"
+ERRORS = "qemu.log"
+START_SECONDS = 60.0
+QMP_SECONDS = 60.0
+"""QEMU does not answer while it loads or saves a guest."""
+POLL_SECONDS = 0.05
+SAVE_SECONDS = 120.0
+_PIECE = 1 << 16
+
+
+class Mode(Enum):
+    """What a guest is started for."""
+
+    FREEZE = "to be saved once it has booted"
+    RECORD = "to go on from there, and be recorded"
+    REPLAY = "to do the same again"
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What the frozen guest, the recorded one and the replayed one have in common.
+
+    Attributes:
+        cmdline: the kernel's parameters.
+    """
+
+    kernel: Path
+    initrd: Path
+    cmdline: str
+    memory_mib: int
+
+
+def argv(hardware: Hardware, place: Path, mode: Mode, line: int, qmp: int) -> list[str]:
+    """The command line.
+
+    Args:
+        place: has disks and log, and gets console and output.
+        line, qmp: descriptors of sockets; a replay has no line.
+    """
+    # A snapshot can only be recorded from if it was recorded itself.
+    rr = "replay" if mode is Mode.REPLAY else "record"
+    begin = "" if mode is Mode.FREEZE else f",rrsnapshot={BEGIN}"
+    icount = f"shift=0,rr={rr},rrfile={quote(place / LOG)}{begin}"
+    # The line's input is in the log.
+    ends = f"file,id=line,path={quote(place / OUTPUT)}"
+    return [
+        "qemu-system-x86_64",
+        *("-nodefaults", "-no-user-config", "-display", "none"),
+        *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", qemu.CPU[Accel.TCG]),
+        *("-m", str(hardware.memory_mib), "-smp", "1", "-icount", icount),
+        *("-no-reboot", "-action", "panic=none", "-device", "pvpanic-pci", "-net", "none"),
+        *("-kernel", str(hardware.kernel), "-initrd", str(hardware.initrd)),
+        *("-append", hardware.cmdline),
+        *_disk("root", place / ROOT),
+        *_disk("disk", place / DISK),
+        *qemu.console(place / CONSOLE),
+        *("-chardev", ends if mode is Mode.REPLAY else f"socket,id=line,fd={line}"),
+        *("-serial", "chardev:line"),
+        *qemu.monitor(qmp),
+        *(["-loadvm", FROZEN] if mode is Mode.RECORD else []),
+        # A replay waits for a word to begin, and stays at its end.
+        *(["-S", "-no-shutdown"] if mode is Mode.REPLAY else []),
+    ]
+
+
+def _disk(name: str, path: Path) -> list[str]:
+    """A disk whose requests are recorded."""
+    drive = f"file={quote(path)},format=qcow2,if=none,id={name}-file,cache=unsafe"
+    return [
+        *("-drive", drive),
+        *("-drive", f"driver=blkreplay,if=none,image={name}-file,id={name}"),
+        *("-device", f"virtio-blk-pci,drive={name},ioeventfd=off"),
+    ]
+
+
+class Machine:
+    """A running QEMU; a context manager that ends it.
+
+    Args:
+        place: as that of :func:`argv`.
+    """
+
+    def __init__(self, hardware: Hardware, place: Path, mode: Mode) -> None:
+        self._place = place
+        self._stack = ExitStack()
+        (line, theirs), (monitor, its) = socket.socketpair(), socket.socketpair()
+        self._line = self._stack.enter_context(line)
+        words = argv(hardware, place, mode, theirs.fileno(), its.fileno())
+        with (place / ERRORS).open("wb") as errors, theirs, its:
+            self._process = subprocess.Popen(
+                [*END_WITH_US, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                pass_fds=[theirs.fileno(), its.fileno()],
+                start_new_session=True,
+            )
+        self._qmp = QmpLink(monitor)
+        self._stack.callback(self._qmp.close)
+        self._stack.callback(self._process.wait)
+        self._stack.callback(self._process.kill)
+
+    def __enter__(self) -> Self:
+        """Wait until QEMU takes commands; raises GuestLost."""
+        deadline = time.monotonic() + START_SECONDS
+        while self._qmp.execute("query-status", QMP_SECONDS) is None:
+            if self._process.poll() is not None or time.monotonic() >= deadline:
+                self._stack.close()
+                raise GuestLost(f"it does not start; {self.reason()}", starved())
+            time.sleep(POLL_SECONDS)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def finish(self, deadline: float) -> None:
+        """Replay a guest to its end. Raises CommandTimeout, GuestLost."""
+        self._execute("cont")
+        while self._process.poll() is None:
+            answer: Any = self._execute("query-status")
+            if answer["status"] in ("shutdown", "guest-panicked"):
+                return
+            if time.monotonic() >= deadline:
+                raise CommandTimeout("the replay has not come to its end in time", starved())
+            time.sleep(POLL_SECONDS)
+        if self._process.returncode:
+            raise GuestLost(self.reason(), starved(), self._console())
+
+    def _execute(self, command: str, **arguments: object) -> object:
+        answer = self._qmp.execute(command, QMP_SECONDS, **arguments)
+        if answer is None:
+            raise GuestLost(f"no answer to {command}; {self.reason()}", starved())
+        return answer
+
+    def hmp(self, command: str, deadline: float = QMP_SECONDS) -> str:
+        """Run a command of QEMU's monitor; its text."""
+        return self._qmp.hmp(command, deadline)
+
+    def send(self, data: bytes) -> None:
+        """Write to the guest's line; a few bytes, since QEMU loses more of them."""
+        self._line.sendall(data)
+
+    def wait_for(self, text: bytes, seconds: float) -> None:
+        """Read the line until this text; raises BootError."""
+        got = b""
+        try:
+            for piece in self.output(time.monotonic() + seconds):
+                got += piece
+                if text in got:
+                    return
+        except CommandTimeout as error:
+            raise BootError(error.what, error.hint, error.console) from None
+        raise BootError(self.reason(), starved(), self._console())
+
+    def output(self, deadline: float) -> Iterator[bytes]:
+        """What the guest writes to its line, until it ends; raises CommandTimeout."""
+        while (left := deadline - time.monotonic()) > 0:
+            self._line.settimeout(left)
+            try:
+                piece = self._line.recv(_PIECE)
+            except TimeoutError:
+                break
+            except ConnectionError:
+                return
+            if not piece:
+                return
+            yield piece
+        raise CommandTimeout("the guest has not ended in time", starved(), self._console())
+
+    def wait(self, deadline: float) -> None:
+        """Wait until QEMU ends; raises CommandTimeout, or GuestLost if it failed."""
+        try:
+            status = self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise CommandTimeout("QEMU has not ended in time", starved()) from None
+        if status:
+            raise GuestLost(self.reason(), starved(), self._console())
+
+    def quit(self) -> None:
+        """End QEMU so that its files are complete; raises as :meth:`wait`."""
+        self.hmp("quit")
+        self.wait(time.monotonic() + QMP_SECONDS)
+
+    def reason(self) -> str:
+        """QEMU's own last words."""
+        words = (self._place / ERRORS).read_text(errors="replace").strip().splitlines()
+        state = "QEMU runs" if self._process.poll() is None else "QEMU ended"
+        return f"{state}: {words[-1]}" if words else state
+
+    def _console(self) -> str:
+        return (self._place / CONSOLE).read_text(errors="replace")[-2000:]

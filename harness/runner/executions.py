@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""``kfabric test --record``: plays each test that failed once more, in a guest that is recorded.
+
+That guest has one CPU. The execution is kept if the test fails again (docs/replay.md).
+"""
+
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kfabric import names, root
+from kfabric.errors import GuestError, counted
+from kfabric.replay import record
+from kfabric.replay.execution import OUT, Execution
+from kfabric.replay.record import Errand
+from kfabric.runner import junit
+from kfabric.vm import asked, bytecode, prepare, programs, usermodule
+from kfabric.vm.spec import Image, Variant, VmSpec
+from kfabric.vm.usermodule import UserModule
+
+MOST = 3
+"""Tests that are recorded after one run."""
+SECONDS = 600.0
+BUILD = prepare.SOURCE / "build"
+DIRECTORY = "executions"
+PYTEST = ("python3", "-u", "-m", "pytest", "-p", "kfabric.runner.plugin", "-p", "no:cacheprovider")
+# The last one undoes a mark that the project's own settings deselect.
+OPTIONS = ("-p", "no:hypothesispytest", "--color=no", "--timeout=60", "-q", "-m", "")
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records tests.
+
+    Attributes:
+        kernel: its name; empty for the default.
+        tested: the user's module, if there is one.
+        options: pytest's, of the run.
+        directory: of the run's files.
+    """
+
+    kernel: str
+    tested: UserModule | None
+    options: tuple[str, ...]
+    directory: Path
+
+    def play(self, reports: Iterable[Path]) -> list[Execution]:
+        """Record the tests that failed in guests, by JUnit files; those that failed again.
+
+        Raises SetupError.
+        """
+        kept: list[Execution] = []
+        shutil.rmtree(self.directory / DIRECTORY, ignore_errors=True)
+        failed = list(self._failed(reports))
+        for test in failed[:MOST]:
+            if execution := self._record(test):
+                kept.append(execution)
+        if left := len(failed) - MOST:
+            if left > 0:
+                prepare.say(f"{counted(left, 'other test')} that failed: not recorded")
+        return kept
+
+    @property
+    def _root(self) -> Path:
+        return self.tested.root if self.tested else prepare.SOURCE
+
+    def _failed(self, reports: Iterable[Path]) -> Iterator[str]:
+        for report in filter(Path.exists, reports):
+            for name in junit.failed(report):
+                if test := node(self._root, name):
+                    yield test
+
+    def _record(self, test: str) -> Execution | None:
+        """Record a test; None if it did not fail this time."""
+        place = self.directory / DIRECTORY / re.sub(r"[^\w.-]+", "-", test).strip("-")
+        prepare.say(f"recording {test}, on one CPU")
+        began = time.monotonic()
+        try:
+            execution = record.record(self._errand(test, place), place, SECONDS)
+        except GuestError as error:
+            prepare.say(f"not recorded: {error.line()}")
+            return None
+        took = f"{time.monotonic() - began:.0f} s"
+        if execution.about.status == 0:
+            shutil.rmtree(place)
+            prepare.say(f"it passed this time, in {took}: nothing is kept")
+            return None
+        prepare.say(f"it failed again ({execution.about.ended()}), in {took}")
+        prepare.say(f"to replay it ({execution.mib():.0f} MiB): kfabric replay {place}")
+        return execution
+
+    def _errand(self, test: str, place: Path) -> Errand:
+        image = prepare.guest_image(kernel=self.kernel)
+        spec = self._spec(image)
+        out = (place / OUT).absolute()
+        env = {names.OUT: str(out), **programs.environment(out), **spec.env}
+        built = [Path(path) for path in filter(None, [spec.env.get(names.MODULE_DIR)])]
+        if spec.variant:
+            built.append(BUILD / "kmod" / image.builds / spec.variant.value)
+            env[names.MODULES] = str(built[-1])
+        bytecode.packages(prepare.SOURCE, image)
+        return Errand(
+            what=test,
+            spec=spec,
+            image=image,
+            directories=list(dict.fromkeys([prepare.SOURCE, self._root, *built])),
+            left_out=[
+                *(path for path in BUILD.iterdir() if path.name != "python"),
+                *(path / "src" for path in built),
+            ],
+            commands=list(self._commands(test)),
+            env={**env, "PYTHONPATH": root.python_path(prepare.SOURCE)},
+            cwd=self._root,
+        )
+
+    def _spec(self, image: Image) -> VmSpec:
+        """The guest's, as that of the other tests, but with one CPU."""
+        asked_for = asked.of_environment(VmSpec(variant=None if self.tested else Variant.TEST))
+        if self.tested:
+            asked_for = usermodule.with_module(asked_for, image, self.tested, prepare.say)
+        return replace(asked_for, cpus=1).on(image.version)
+
+    def _commands(self, test: str) -> Iterator[list[str]]:
+        if self.tested:
+            loading = ["python3", "-m", "kfabric.guest.usermodule"]
+            yield loading + ([] if self.tested.load else ["--unloaded"])
+        yield [*PYTEST, *self.options, *OPTIONS, test]
+
+
+def node(top: Path, name: str) -> str:
+    """The test of a name in a JUnit file, as pytest takes it; empty if there is no such file.
+
+    Args:
+        top: pytest's root.
+        name: module, class and test, with dots between them.
+    """
+    words, bracket, parameters = name.partition("[")
+    parts = words.split(".")
+    for number in range(len(parts) - 1, 0, -1):
+        file = Path(*parts[:number]).with_suffix(".py")
+        if (top / file).is_file():
+            return "::".join([str(file), *parts[number:]]) + bracket + parameters
+    return ""

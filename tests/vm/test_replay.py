@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""`kfabric test --record` and `kfabric replay`, on a module that wakes its reader too early."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kfabric.errors import ExitStatus
+from kfabric.replay.execution import ABOUT
+from kfabric.replay.qemu import CONSOLE, OUTPUT
+from kfabric.root import ROOT
+from tests.vm.commands import kfabric
+
+EXAMPLE = ROOT / "examples/replay/early_bell"
+SECONDS = 1500.0
+TEST = "test_guest_never_sleeps_before_an_open_door"
+
+
+@pytest.fixture(scope="module")
+def execution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The execution of the example's test, which fails on one CPU."""
+    module = tmp_path_factory.mktemp("their") / "early_bell"
+    shutil.copytree(EXAMPLE, module)
+    output = tmp_path_factory.mktemp("output")
+    words = ("--vms", "1", "--cpus", "1", "--append", "preempt=full", "--record")
+    done = kfabric(
+        *("test", *words, "--output", str(output), "--module", str(module)), seconds=SECONDS
+    )
+    assert done.returncode == ExitStatus.TEST_FAILED
+    (found,) = (output / "executions").iterdir()
+    assert f"kfabric replay {found}" in done.stderr
+    return found
+
+
+def test_test_that_fails_again_is_kept(execution: Path) -> None:
+    """W1: with its status and its output, and in less than 50 MiB."""
+    about = json.loads((execution / ABOUT).read_text())
+    assert about["status"] == 1 and about["what"].endswith(f"::{TEST}")
+    assert "assert '5\\n' == '0\\n'" in (execution / OUTPUT).read_text()
+    size = sum(path.stat().st_size for path in execution.rglob("*") if path.is_file())
+    assert size < 50 << 20
+
+
+def test_replay_is_the_same_to_the_byte(execution: Path) -> None:
+    """What the test printed, and what the kernel logged, with its times."""
+    done = kfabric("replay", str(execution), seconds=SECONDS)
+    assert done.returncode == ExitStatus.OK
+    assert done.stdout == (execution / OUTPUT).read_text()
+
+
+def test_replay_that_is_not_the_same_says_so(execution: Path, tmp_path: Path) -> None:
+    """One character of the kernel's log is another one."""
+    other = tmp_path / "other"
+    shutil.copytree(execution, other)
+    text = (other / CONSOLE).read_text()
+    (other / CONSOLE).write_text(text.replace("early_bell", "early-bell", 1))
+    done = kfabric("replay", str(other), seconds=SECONDS)
+    assert done.returncode == ExitStatus.NOT_VERIFIED
+    assert f"not the same: {CONSOLE}" in done.stderr
