@@ -13,7 +13,6 @@ The image whose root the guest had is not in it. It must be in the cache.
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -104,13 +103,10 @@ class Execution:
         if qemu.version() != about.qemu:
             what = f"it was recorded with another QEMU: {about.qemu}"
             raise SetupError(what, f"here is {qemu.version()}")
-        if lacking := [path for path in _missing((about.image, about.kernel, about.initrd))]:
-            hint = "the image that the guest had was removed, or is on another machine"
-            raise SetupError(f"{lacking[0]} does not exist", hint)
-
-
-def _missing(paths: Iterable[str]) -> Iterable[str]:
-    return (path for path in paths if not Path(path).exists())
+        for path in (about.image, about.kernel, about.initrd):
+            if not Path(path).exists():
+                hint = "the image that the guest had was removed, or is on another machine"
+                raise SetupError(f"{path} does not exist", hint)
 
 
 def _zstd(*words: str | Path) -> None:
