@@ -58,9 +58,8 @@ class Records:
         for test in failed[:MOST]:
             if execution := self._record(test):
                 kept.append(execution)
-        if left := len(failed) - MOST:
-            if left > 0:
-                prepare.say(f"{counted(left, 'other test')} that failed: not recorded")
+        if left := failed[MOST:]:
+            prepare.say(f"{counted(len(left), 'other test')} that failed: not recorded")
         return kept
 
     @property

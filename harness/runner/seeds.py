@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kfabric import names
-from kfabric.errors import ExitStatus, UsageError, counted
+from kfabric.errors import ExitStatus, SetupError, UsageError, counted
 from kfabric.runner import junit
 from kfabric.runner.rounds import Played
 from kfabric.steer import show
@@ -219,13 +219,16 @@ class Search:
         return sum(self._fails(plan) for _ in range(AGAIN))
 
     def _fails(self, plan: Plan | None) -> bool:
-        """Whether a test fails that failed before; a run that tells nothing is played once more."""
+        """Whether a test fails that failed before; a run that tells nothing is played once more.
+
+        Raises SetupError: that one has told nothing, either.
+        """
         for _ in range(2):
             played = self._under(plan)
             if played.status == ExitStatus.OK or played.status in _SEEN:
-                break
+                return bool(_failed_tests(played) & self._failed)
             prepare.say("a run has ended without a result of its tests")
-        return bool(_failed_tests(played) & self._failed)
+        raise SetupError("two runs in a row have ended without a result", f"see {self._log}")
 
     def _under(self, plan: Plan | None) -> Played:
         """Play the tests with a plan, or without holds."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kfabric.errors import ExitStatus, UsageError
+from kfabric.errors import ExitStatus, SetupError, UsageError
 from kfabric.runner import seeds, testoptions
 from kfabric.runner.rounds import Played
 from kfabric.runner.seeds import Search
@@ -45,6 +45,7 @@ class Toy:
         self.broken = ""
         self.never = False
         self.always = False
+        self.lost = False
         self.without = 0
         self.named: tuple[str, ...] = ()
         self.asked: tuple[str, ...] = ()
@@ -58,6 +59,8 @@ class Toy:
         else:
             self.plans.append(plan)
             subprocess.run(["echo", f"what pytest prints under seed {plan.seed}"], check=True)
+        if plan is None and self.lost:
+            return Played(ExitStatus.BOOT, [])
         failed = self._fails(plan) if plan else self.always * MAIL
         broken = self.broken or CASE.format("<failure/>").replace("test_mail", str(failed))
         self._report.write_text(report_of(broken if failed else CASE.format("")))
@@ -130,6 +133,12 @@ def test_test_that_fails_without_holds_is_not_explained_by_points(
     assert f"failed in {seeds.WITHOUT} of {seeds.WITHOUT} runs in which no CPU was held" in said
     assert "to play it" not in said and "only" not in said
     assert len(toy.plans) == 1
+
+
+def test_runs_without_a_result_are_not_counted_as_passed(search: Find) -> None:
+    """Of guests that do not boot, say: the search ends, and says so."""
+    with pytest.raises(SetupError, match="two runs in a row have ended without a result"):
+        search(lambda plan: True, lost=True)
 
 
 def test_failure_in_a_run_that_held_no_cpu_is_not_called_found(
