@@ -96,6 +96,14 @@ class Run:
             yield pool
 
     def _try(self, mutant: Mutant, modules: Path) -> Outcome:
+        """Play it, and once more if no test could judge it: the machine may have stood still."""
+        outcome, log = self._play(mutant, modules)
+        if outcome.verdict is Verdict.CRASHED:
+            print(f"{log}\n{mutant.name}: {outcome.why}; a second try begins")
+            outcome, log = self._play(mutant, modules)
+        return self._report(outcome, log)
+
+    def _play(self, mutant: Mutant, modules: Path) -> tuple[Outcome, str]:
         guest = self._idle.get()
         job = {"modules": str(modules), "tests": list(mutant.tests), "limit": self._limit}
         job["test_limit"] = max(TEST_SECONDS, 2 * self._limit)
@@ -107,7 +115,7 @@ class Run:
         finally:
             self._idle.put(guest)
         seconds = time.monotonic() - began
-        return self._report(judge(mutant, reports, end["status"], error, seconds), end["log"])
+        return judge(mutant, reports, end["status"], error, seconds), end["log"]
 
     def _report(self, outcome: Outcome, log: str) -> Outcome:
         if outcome.verdict in (Verdict.BROKEN, Verdict.CRASHED):

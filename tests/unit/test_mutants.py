@@ -7,12 +7,15 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from kfabric.errors import BuildError, GuestLost
-from kfabric.mutants import build, catalogue, show
+from kfabric.mutants import build, catalogue, run, show
+from kfabric.mutants.build import Builder
 from kfabric.mutants.catalogue import Mutant, Outcome, PatchError, Report, UnknownMutant, Verdict
+from kfabric.vm.machine import Vm
 from kfabric.vm.prepare import SOURCE
 
 PATCHES = sorted((SOURCE / catalogue.DIRECTORY).glob("*.patch"))
@@ -146,6 +149,32 @@ def test_only_a_test_kills(patch: Path) -> None:
     mutant, lost = catalogue.read(patch), GuestLost("gone")
     assert catalogue.judge(mutant, [report("passed")], None, lost).verdict is Verdict.CRASHED
     assert catalogue.judge(mutant, [FAILED], None, lost).verdict is Verdict.KILLED
+
+
+@pytest.mark.parametrize(
+    ("tries", "verdict"),
+    [
+        ([[], [FAILED]], Verdict.KILLED),
+        ([[], []], Verdict.CRASHED),
+        ([[FAILED]], Verdict.KILLED),
+    ],
+)
+def test_guest_that_stood_still_gets_a_second_try(
+    patch: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tries: list[list[Report]],
+    verdict: Verdict,
+) -> None:
+    """A machine that was busy is no verdict; nothing is tried a third time."""
+    left = list(tries)
+    end = {"status": None, "clean": True, "log": ""}
+    monkeypatch.setattr(run, "ask", lambda _guest, _job: (left.pop(0), end, None))
+    outcomes: list[Outcome] = []
+    tried = run.Run(cast(Builder, None), lambda _: cast(Vm, None), 1, 1.0, outcomes.append)
+    tried._try(catalogue.read(patch), tmp_path)
+    assert [outcome.verdict for outcome in outcomes] == [verdict]
+    assert not left
 
 
 def test_summary_counts_verdicts(patch: Path) -> None:
