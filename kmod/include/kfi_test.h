@@ -24,11 +24,13 @@
  *  D10 in the removal of a device from the verbs provider, before a domain gives it up
  *  D11 between two CQs or counters whose counts are added up for their domain
  *  D12 while the verbs provider destroys an rdma_cm_id, and no other one of that device
+ *  D13 between two kept messages that a new multi-receive takes
  */
 enum kfi_hook {
 	KFI_HOOK_D1 = 1, KFI_HOOK_D2, KFI_HOOK_D3, KFI_HOOK_D4,
 	KFI_HOOK_D5, KFI_HOOK_D6, KFI_HOOK_D7, KFI_HOOK_D8,
 	KFI_HOOK_D9, KFI_HOOK_D10, KFI_HOOK_D11, KFI_HOOK_D12,
+	KFI_HOOK_D13,
 	KFI_HOOK_MAX
 };
 

@@ -473,6 +473,29 @@ def test_release_of_a_buffer_waits_for_room_in_the_queue(rdm: RdmNet) -> None:
     assert b.entry().len == 250
 
 
+def test_peers_that_keep_sending_let_the_post_end(
+    rdm: RdmNet, mock: Mock, in_thread: InThread
+) -> None:
+    """O4: hook D13: 100 messages come while a post takes the two that were kept.
+
+    It takes 64 of them and gives the buffer back; the next one takes the others.
+    """
+    kept = kp.RxAttr(total_buffered_recv=128 * 4096)
+    a, b = rdm.peer(), rdm.peer(info=rdm.ask(rx_attr=kept))
+    a.meet(b)
+    _send_all(rdm, a, b, [0] * 2)
+    hook = mock.hook("D13", b.ep)
+    call = in_thread(lambda: b.ep.multi_recv(b.buffer[:256], context="many"))
+    hook.stopped()
+    _send_all(rdm, a, b, [0] * 100)
+    hook.go()
+    call.result()
+    assert [b.entry().flags for _ in range(66)] == [RECEIVED | DATA] * 66
+    assert (release := b.entry()).flags == MULTI and release.context == "many"
+    b.ep.multi_recv(b.buffer[:256], context="more")
+    assert [b.entry().context for _ in range(36)] == ["more"] * 36
+
+
 def test_cancelled_buffer_for_many_messages(rdm: RdmNet) -> None:
     """The entry says that the buffer is given back."""
     a, b = rdm.connect()

@@ -290,6 +290,17 @@ void kfr_recv_unreserve(struct kfr_rx *rx, const struct kfr_recv *recv)
 		kfi_cq_unreserve(rx->base->rx_cq);
 }
 
+/* Retire a multi-receive that takes no more; kfr_recv_take() says what follows. */
+static void kfr_recv_full(struct kfr_rx *rx, struct kfr_recv *recv,
+			  struct kfr_range *range)
+{
+	lockdep_assert_held(&rx->lock);
+	kfr_recv_retire(rx, recv);
+	range->drop = !recv->users;
+	if (!range->drop)
+		kfr_recv_unreserve(rx, recv);
+}
+
 /**
  * kfr_recv_take() - reserve a part of a receive for a message
  * @rx: the context
@@ -318,10 +329,7 @@ bool kfr_recv_take(struct kfr_rx *rx, struct kfr_recv *recv,
 		range->at += min_t(u64, le64_to_cpu(hdr->offset), room);
 		room = recv->buf.len - range->at;
 	} else if (recv->multi && recv->used && len > room) {
-		kfr_recv_retire(rx, recv);
-		range->drop = !recv->users;
-		if (!range->drop)
-			kfr_recv_unreserve(rx, recv);
+		kfr_recv_full(rx, recv, range);
 		return false;
 	}
 	range->len = min(len, room);
@@ -492,6 +500,9 @@ static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
 	return 0;
 }
 
+/* Messages that a new multi-receive may take beside those that were kept before. */
+#define KFR_LATE	64
+
 /* From here on the caller owns the message. */
 static void kfr_rx_take_kept(struct kfr_rx *rx, struct kfr_unexp *unexp)
 {
@@ -501,13 +512,35 @@ static void kfr_rx_take_kept(struct kfr_rx *rx, struct kfr_unexp *unexp)
 }
 
 /*
+ * @until: number of the first message that came too late. Return: as that of
+ * kfr_recv_take(). A receive that cannot take another message is retired.
+ */
+static bool kfr_recv_take_kept(struct kfr_rx *rx, struct kfr_recv *recv,
+			       struct kfr_unexp *unexp, u64 until,
+			       struct kfr_range *range)
+{
+	lockdep_assert_held(&rx->lock);
+	if (unexp->order >= until) {
+		kfr_recv_full(rx, recv, range);
+		return false;
+	}
+	if (!kfr_recv_take(rx, recv, &unexp->hdr, range))
+		return false;
+	kfr_rx_take_kept(rx, unexp);
+	if (!recv->retired && !kfr_recv_reserve(rx, recv))
+		kfr_recv_retire(rx, recv);
+	return true;
+}
+
+/*
  * Gives a new receive the kept messages that match, or posts it. Both happen in
  * one section of the lock, so a message that arrives meanwhile either was kept
  * before or finds the receive posted.
  *
  * @recv has an entry reserved, as long as it is not posted. If the CQ fills up, a
  * multi-receive ends with the last message that has room: no message is kept that
- * a posted receive matches.
+ * a posted receive matches. It also ends if peers send as fast as it takes: what
+ * came long after it began is for the next one, so that the posting thread leaves.
  *
  * A posted receive may be taken and freed at once. So kfr_rx_send_wants() gets
  * a copy, made under the lock.
@@ -519,19 +552,18 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 	bool taken, more, want;
 	struct kfr_recv posted;
 	unsigned long irq;
+	u64 until = 0;
 
 	do {
 		taken = false;
 		want = false;
 		spin_lock_irqsave(&rx->lock, irq);
+		if (!until)
+			until = rx->match.came + KFR_LATE;
 		unexp = kfr_match_kept(&rx->match, recv);
 		if (unexp) {
-			taken = kfr_recv_take(rx, recv, &unexp->hdr, &range);
-			if (taken)
-				kfr_rx_take_kept(rx, unexp);
-			if (taken && !recv->retired &&
-			    !kfr_recv_reserve(rx, recv))
-				kfr_recv_retire(rx, recv);
+			taken = kfr_recv_take_kept(rx, recv, unexp, until,
+						   &range);
 		} else {
 			kfr_recv_unreserve(rx, recv);
 			kfr_match_post(&rx->match, recv);
@@ -551,6 +583,8 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 			kfr_recv_drop(rx, recv);
 		else if (want)
 			kfr_rx_send_wants(rx, &posted);
+		if (more)
+			kfi_test_hook_point(KFI_HOOK_D13, rx->base->id);
 	} while (more);
 }
 
