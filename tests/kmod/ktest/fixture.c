@@ -130,6 +130,16 @@ void kt_close_cq(struct kt *kt)
 	kt->cq = NULL;
 }
 
+/* A case that failed may have left its members in the set. */
+static void kt_close_poll(struct kt *kt)
+{
+	if (kt->cq)
+		kfi_poll_del(kt->poll, &kt->cq->fid, 0);
+	if (kt->eq)
+		kfi_poll_del(kt->poll, &kt->eq->fid, 0);
+	kt_close_fid(kt, &kt->poll->fid, "poll set");
+}
+
 void kt_close(struct kt *kt)
 {
 	int i;
@@ -141,7 +151,7 @@ void kt_close(struct kt *kt)
 		if (kt->prof[i])
 			kt_close_fid(kt, &kt->prof[i]->fid, "profile");
 	if (kt->poll)
-		kt_close_fid(kt, &kt->poll->fid, "poll set");
+		kt_close_poll(kt);
 	kt_close_cq(kt);
 	if (kt->channel)
 		kt_close_fid(kt, &kt->channel->fid, "channel");
