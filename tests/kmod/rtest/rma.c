@@ -10,6 +10,7 @@
 #define RT_TAG		99
 #define RT_AROUND	SZ_1M	/* bytes of a region that nobody uses */
 #define RT_WRITES	200	/* more than a small queue holds */
+#define RT_QUIET_MS	200	/* a write that should wait would end by then */
 
 static void rt_rma(struct rt *rt)
 {
@@ -140,8 +141,8 @@ static int rt_write_many(struct rt *rt, size_t len)
 
 /*
  * The target does not read before its queue has no room for peers, which is half of
- * it, that is before the initiator has as many entries of its own. Then it reads one by
- * one.
+ * it, that is before the initiator has as many entries of its own. Meanwhile no other
+ * write ends. Then it reads one by one.
  */
 static void rt_read_late(struct rt *rt, size_t len)
 {
@@ -152,6 +153,8 @@ static void rt_read_late(struct rt *rt, size_t len)
 	RT_EQ(rt, rt_write_many(rt, len), 0);
 	for (i = 0; i < room; i++)
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, kfi_cq_sread(rt->a.cq, &entry, 1, NULL, RT_QUIET_MS),
+	      -KFI_EAGAIN);
 	for (i = 0; i < RT_WRITES; i++) {
 		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 		RT_EQ(rt, entry.flags,
