@@ -500,7 +500,7 @@ static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
 	return 0;
 }
 
-/* Messages that a new multi-receive may take beside those that were kept before. */
+/* Messages that may be kept while a new multi-receive takes those from before. */
 #define KFR_LATE	64
 
 /* From here on the caller owns the message. */
