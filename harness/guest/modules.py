@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from kfabric import names
-from kfabric.guest import aim
+from kfabric.guest import aim, symbols
 from kfabric.guest.kmsg import KernelLog, LogOverrun
 from kfabric.guest.waiting import Deadline, DeadlineExpired, patience, wait_until
 
@@ -129,6 +129,7 @@ def insert(path: Path, parameters: str = "") -> list[str]:
 
 def _announce(name: str) -> None:
     aim.at(name)
+    symbols.leave(name)
     for watcher in list(_insert_watchers):
         watcher(name)
 

@@ -35,6 +35,7 @@ class About:
     Attributes:
         what: the test, or the command.
         status: of the last command, negative for a signal; None: it did not end by itself.
+        modules: directories with the modules that were built for it.
         release: of the kernel.
         qemu: its version; another one may not read the files.
         image: the file of the guest's root.
@@ -42,6 +43,7 @@ class About:
 
     what: str
     status: int | None
+    modules: list[str]
     release: str
     qemu: str
     image: str

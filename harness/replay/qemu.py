@@ -7,6 +7,7 @@ each, and goes on while the guest is idle.
 
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -35,6 +36,9 @@ START_SECONDS = 60.0
 QMP_SECONDS = 60.0
 """QEMU does not answer while it loads or saves a guest."""
 POLL_SECONDS = 0.05
+LOOKS = 600
+LEAST_TICKS = 100
+"""A replay never idles. Without it, QEMU needs less for the questions."""
 SAVE_SECONDS = 120.0
 _PIECE = 1 << 16
 
@@ -61,13 +65,23 @@ class Hardware:
     memory_mib: int
 
 
-def argv(hardware: Hardware, place: Path, mode: Mode, line: int, qmp: int) -> list[str]:
-    """The command line.
+@dataclass(frozen=True)
+class Sockets:
+    """QEMU's ends of what connects it with the harness.
 
-    Args:
-        place: has disks and log, and gets console and output.
-        line, qmp: descriptors of sockets; a replay has no line.
+    Attributes:
+        line: descriptor; a replay has none.
+        qmp: descriptor.
+        debugger: the path at which a replay waits for gdb.
     """
+
+    line: int
+    qmp: int
+    debugger: Path
+
+
+def argv(hardware: Hardware, place: Path, mode: Mode, sockets: Sockets) -> list[str]:
+    """The command line; ``place`` has disks and log, and gets console and output."""
     # A snapshot can only be recorded from if it was recorded itself.
     rr = "replay" if mode is Mode.REPLAY else "record"
     begin = "" if mode is Mode.FREEZE else f",rrsnapshot={BEGIN}"
@@ -85,13 +99,18 @@ def argv(hardware: Hardware, place: Path, mode: Mode, line: int, qmp: int) -> li
         *_disk("root", place / ROOT),
         *_disk("disk", place / DISK),
         *qemu.console(place / CONSOLE),
-        *("-chardev", ends if mode is Mode.REPLAY else f"socket,id=line,fd={line}"),
+        *("-chardev", ends if mode is Mode.REPLAY else f"socket,id=line,fd={sockets.line}"),
         *("-serial", "chardev:line"),
-        *qemu.monitor(qmp),
+        *qemu.monitor(sockets.qmp),
         *(["-loadvm", FROZEN] if mode is Mode.RECORD else []),
-        # A replay waits for a word to begin, and stays at its end.
-        *(["-S", "-no-shutdown"] if mode is Mode.REPLAY else []),
+        *(_replay(sockets.debugger) if mode is Mode.REPLAY else []),
     ]
+
+
+def _replay(path: Path) -> list[str]:
+    """A socket for gdb, and a guest that waits for a word to begin, and stays at its end."""
+    chardev = f"socket,path={quote(path)},server=on,wait=off,id=gdb"
+    return ["-chardev", chardev, "-gdb", "chardev:gdb", "-S", "-no-shutdown"]
 
 
 def _disk(name: str, path: Path) -> list[str]:
@@ -102,6 +121,28 @@ def _disk(name: str, path: Path) -> list[str]:
         *("-drive", f"driver=blkreplay,if=none,image={name}-file,id={name}"),
         *("-device", f"virtio-blk-pci,drive={name},ioeventfd=off"),
     ]
+
+
+class _Pulse:
+    """Whether a process computes. It counts looks, not seconds: a busy host may stop both."""
+
+    def __init__(self, pid: int) -> None:
+        self._stat = Path(f"/proc/{pid}/stat")
+        self._looks = 0
+        self._used = 0
+
+    def stopped(self) -> bool:
+        """Look; whether it has used next to no CPU time for many looks."""
+        self._looks += 1
+        if self._looks % LOOKS:
+            return False
+        before, self._used = self._used, self._ticks()
+        return self._used - before < LEAST_TICKS
+
+    def _ticks(self) -> int:
+        """User and system time, in clock ticks (proc(5))."""
+        words = self._stat.read_text().rpartition(")")[2].split()
+        return int(words[11]) + int(words[12])
 
 
 class Machine:
@@ -116,7 +157,12 @@ class Machine:
         self._stack = ExitStack()
         (line, theirs), (monitor, its) = socket.socketpair(), socket.socketpair()
         self._line = self._stack.enter_context(line)
-        words = argv(hardware, place, mode, theirs.fileno(), its.fileno())
+        # The path of a socket must be short.
+        short = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kfabric-"))
+        self.debugger = Path(short) / "gdb"
+        """The socket for gdb."""
+        sockets = Sockets(theirs.fileno(), its.fileno(), self.debugger)
+        words = argv(hardware, place, mode, sockets)
         with (place / ERRORS).open("wb") as errors, theirs, its:
             self._process = subprocess.Popen(
                 [*END_WITH_US, *words],
@@ -147,7 +193,10 @@ class Machine:
     def finish(self, deadline: float) -> None:
         """Replay a guest to its end. Raises CommandTimeout, GuestLost."""
         self._execute("cont")
+        pulse = _Pulse(self._process.pid)
         while self._process.poll() is None:
+            if pulse.stopped():
+                raise GuestLost("the replay stands still")
             answer: Any = self._execute("query-status")
             if answer["status"] in ("shutdown", "guest-panicked"):
                 return

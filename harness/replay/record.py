@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kfabric.errors import CommandTimeout, GuestLost
+from kfabric.errors import CommandTimeout, GuestError, GuestLost
 from kfabric.replay import again, material
 from kfabric.replay.execution import OUT, About, Execution
 from kfabric.replay.qemu import (
@@ -34,6 +34,8 @@ GO = b"."
 # The kernel may take the CPU from a thread anywhere. Free memory is zero, and so costs no space.
 CMDLINE = ("preempt=full", "init_on_free=1")
 _AGAIN_SECONDS = 0.1
+_TRIES = 4
+"""Some recordings of QEMU 7.2 cannot be replayed."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Errand:
         what: the test, or the command, for the user.
         spec: the guest; of its devices only memory counts.
         directories, left_out: of the host, as for :func:`kfabric.replay.material.make`.
+        modules: directories with the modules that were built for it.
         commands, env, cwd: as in :class:`kfabric.vm.errand.Order`.
     """
 
@@ -52,6 +55,7 @@ class Errand:
     image: Image
     directories: Sequence[Path]
     left_out: Sequence[Path]
+    modules: Sequence[Path]
     commands: Sequence[Sequence[str]]
     env: Mapping[str, str]
     cwd: Path
@@ -64,7 +68,7 @@ class Errand:
 
 
 def record(errand: Errand, directory: Path, seconds: float) -> Execution:
-    """Record an errand.
+    """Record an errand, until a recording was replayed and was the same.
 
     Args:
         directory: a new one, which gets the execution. Its ``out`` is the guest's, too.
@@ -75,6 +79,21 @@ def record(errand: Errand, directory: Path, seconds: float) -> Execution:
         GuestError: the guest did not boot, or QEMU failed.
     """
     saved = _ensure_frozen(errand)
+    for tries_left in reversed(range(_TRIES)):
+        execution = _once(errand, saved, directory, seconds)
+        try:
+            _check(execution, seconds)
+        except GuestError as error:
+            if not tries_left:
+                raise
+            say(f"QEMU cannot replay this: {error.line()}; recording again")
+            shutil.rmtree(directory)
+        else:
+            break
+    return execution
+
+
+def _once(errand: Errand, saved: Frozen, directory: Path, seconds: float) -> Execution:
     out = directory / OUT
     out.mkdir(parents=True)
     programs.give(errand.image.disk.parent / programs.NAME, out)
@@ -89,6 +108,7 @@ def record(errand: Errand, directory: Path, seconds: float) -> Execution:
     about = About(
         what=errand.what,
         status=status,
+        modules=list(map(str, errand.modules)),
         release=errand.image.release,
         qemu=qemu.version(),
         image=str(errand.image.disk),
@@ -99,14 +119,13 @@ def record(errand: Errand, directory: Path, seconds: float) -> Execution:
     )
     execution = Execution(directory, about)
     execution.pack()
-    return _checked(execution, seconds)
-
-
-def _checked(execution: Execution, seconds: float) -> Execution:
-    """The same, if it can be replayed."""
-    if differ := again.replay(execution, seconds):
-        raise GuestLost(f"it cannot be replayed: {', '.join(differ)} would differ")
     return execution
+
+
+def _check(execution: Execution, seconds: float) -> None:
+    """Raise GuestError if it cannot be replayed."""
+    if differ := again.replay(execution, seconds):
+        raise GuestLost(f"{', '.join(differ)} would differ")
 
 
 def _order(errand: Errand, directories: Sequence[Path]) -> Order:

@@ -95,7 +95,7 @@ class Records:
         image = prepare.guest_image(kernel=self.kernel)
         spec = self._spec(image)
         out = (place / OUT).absolute()
-        env = {names.OUT: str(out), **programs.environment(out), **spec.env}
+        env = {names.OUT: str(out), **programs.environment(out), **spec.env, names.RECORDED: "1"}
         built = [Path(path) for path in filter(None, [spec.env.get(names.MODULE_DIR)])]
         if spec.variant:
             built.append(BUILD / "kmod" / image.builds / spec.variant.value)
@@ -110,6 +110,7 @@ class Records:
                 *(path for path in BUILD.iterdir() if path.name != "python"),
                 *(path / "src" for path in built),
             ],
+            modules=built,
             commands=list(self._commands(test)),
             env={**env, "PYTHONPATH": root.python_path(prepare.SOURCE)},
             cwd=self._root,

@@ -184,6 +184,8 @@ REPLAY: list[Case] = [
     (["{dir}/nowhere"], USAGE, "{dir}/nowhere has no execution"),
     (["{dir}/empty"], USAGE, "{dir}/empty has no execution"),
     (["{dir}/empty", "--timeout", "0"], USAGE, "--timeout"),
+    (["{dir}/empty", "--back-to", "call 0 of f"], USAGE, "'call 0 of f' is not like 'last call"),
+    (["{dir}/empty", "--back-to", "f"], USAGE, "--back-to: 'f' is not like 'last call of f'"),
 ]
 FUZZ: list[Case] = [
     (["--calls", "-5"], USAGE, "--calls: -5 is not at least 1"),

@@ -3,28 +3,47 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from kfabric.errors import SetupError, UsageError
-from kfabric.replay import execution, material
+from kfabric import names
+from kfabric.errors import GuestLost, SetupError, UsageError
+from kfabric.replay import again, command, execution, gdb, material, record, symbols
+from kfabric.replay import qemu as qemu_process
 from kfabric.replay.execution import About, Execution
-from kfabric.replay.qemu import DISK, FROZEN, LOG, ROOT, Hardware, Mode, argv
+from kfabric.replay.gdb import Moment, Stop
+from kfabric.replay.qemu import DISK, FROZEN, LOG, ROOT, Hardware, Mode, Sockets, argv
+from kfabric.replay.record import Errand
+from kfabric.replay.symbols import Loaded
 from kfabric.runner import executions
 from kfabric.vm import argv as qemu
 from kfabric.vm import disk
 from kfabric.vm.errand import STATUS, Order
 
 HARDWARE = Hardware(Path("/boot/linux"), Path("/boot/initrd"), "quiet", 640)
+SOCKETS = Sockets(7, 8, Path("/tmp/gdb"))
+KALLSYMS = """\
+ffffffff81000000 T _stext
+ffffffff81000010 t wait
+ffffffff81000020 D some_data
+ffffffff81000030 t twice
+ffffffff81000040 t twice
+ffffffffc0001000 t ring\t[bell]
+"""
 
 
 def about(**fields: object) -> About:
     """What ran; the image exists as long as the tests do."""
     known: dict[str, object] = {
-        **{"what": "test_a", "status": 1},
+        **{"what": "test_a", "status": 1, "modules": []},
         **{"release": "6.1", "qemu": qemu.version(), "image": __file__, "kernel": __file__},
         **{"initrd": __file__, "cmdline": "quiet", "memory_mib": 640},
     }
@@ -36,6 +55,8 @@ def kept(tmp_path: Path) -> Execution:
     """An execution, packed."""
     for name in (LOG, ROOT, DISK):
         (tmp_path / name).write_text(name * 1000)
+    (tmp_path / execution.OUT).mkdir()
+    (tmp_path / execution.OUT / names.KALLSYMS).write_text(KALLSYMS)
     made = Execution(tmp_path, about())
     made.pack()
     return made
@@ -44,7 +65,7 @@ def kept(tmp_path: Path) -> Execution:
 @pytest.mark.parametrize("mode", Mode)
 def test_recorded_guest_has_nothing_that_qemu_cannot_replay(mode: Mode, tmp_path: Path) -> None:
     """One CPU, disks whose requests are recorded, and neither shares nor ports nor a network."""
-    words = argv(HARDWARE, tmp_path, mode, 7, 8)
+    words = argv(HARDWARE, tmp_path, mode, SOCKETS)
     assert words[words.index("-smp") + 1] == "1"
     assert not [word for word in words if word.startswith(("virtio-9p", "virtio-serial"))]
     assert words[words.index("-net") + 1] == "none"
@@ -56,7 +77,7 @@ def test_recorded_guest_has_nothing_that_qemu_cannot_replay(mode: Mode, tmp_path
 
 def test_recording_goes_on_from_the_frozen_guest(tmp_path: Path) -> None:
     """The others do not: one makes it, and a replay begins where the recording began."""
-    words = {mode: " ".join(argv(HARDWARE, tmp_path, mode, 7, 8)) for mode in Mode}
+    words = {mode: " ".join(argv(HARDWARE, tmp_path, mode, SOCKETS)) for mode in Mode}
     assert f"-loadvm {FROZEN}" in words[Mode.RECORD]
     assert "-loadvm" not in words[Mode.FREEZE] + words[Mode.REPLAY]
     assert "rrsnapshot" not in words[Mode.FREEZE]
@@ -146,6 +167,173 @@ def test_results_come_home_with_the_status(tmp_path: Path) -> None:
         shutil.rmtree(out)
         assert material.results(made, out) == status
         assert (out / "story.txt").read_text() == "lost"
+
+
+def test_recording_that_qemu_cannot_replay_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The last one that cannot be replayed is the error; a new one begins without the old files."""
+    ends: list[Exception | list[str]] = [GuestLost("it stands still"), ["console.log"], []]
+    tried: list[bool] = []
+
+    def once(_errand: object, _saved: object, directory: Path, _seconds: float) -> Execution:
+        tried.append(directory.exists())
+        directory.mkdir(exist_ok=True)
+        return Execution(directory, about())
+
+    def again_(_execution: Execution, _seconds: float) -> list[str]:
+        end = ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    monkeypatch.setattr(record, "_ensure_frozen", lambda _: None)
+    monkeypatch.setattr(record, "_once", once)
+    monkeypatch.setattr(again, "replay", again_)
+    errand = cast(Errand, None)
+    record.record(errand, tmp_path / "place", 1.0)
+    assert tried == [False] * 3 and not ends
+    ends = [["console.log"]] * 9
+    with pytest.raises(GuestLost, match=r"console\.log would differ"):
+        record.record(errand, tmp_path / "other", 1.0)
+    assert len(ends) == 9 - record._TRIES
+
+
+def test_process_without_cpu_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks count, not seconds; one that computes never stands still."""
+    pulse = qemu_process._Pulse(os.getpid())
+    used = 0
+    monkeypatch.setattr(pulse, "_ticks", lambda: used)
+    assert [pulse.stopped() for _ in range(qemu_process.LOOKS)].index(True) == (
+        qemu_process.LOOKS - 1
+    )
+    for _ in range(3 * qemu_process.LOOKS):
+        used += 1
+        assert not pulse.stopped()
+
+
+def test_cpu_time_is_that_of_the_process() -> None:
+    """In ticks, with that of the kernel."""
+    pulse = qemu_process._Pulse(os.getpid())
+    before = pulse._ticks()
+    while pulse._ticks() == before:
+        pass
+
+
+def test_moment_is_the_last_call_or_one_with_a_number() -> None:
+    """As the user writes it, and as it is shown."""
+    assert Moment.parse("last call of wait") == Moment("wait")
+    assert Moment.parse("last of wait") == Moment("wait")
+    assert Moment.parse("call 12 of my.fn") == Moment("my.fn", 12)
+    assert str(Moment("wait")) == "last call of wait"
+    assert str(Moment("wait", 3)) == "call 3 of wait"
+
+
+@pytest.mark.parametrize("text", ["", "wait", "call 0 of wait", "first of wait", "last of a b"])
+def test_other_words_are_no_moment(text: str) -> None:
+    """They are refused while the command line is read."""
+    with pytest.raises(ValueError, match="is not like"):
+        Moment.parse(text)
+    with pytest.raises(argparse.ArgumentTypeError):
+        command._moment(text)
+
+
+def test_stop_is_a_hardware_breakpoint_behind_the_calls_before() -> None:
+    """A guest that is replayed must not be changed."""
+    assert Stop(0x1000, 2).commands() == ["hbreak *0x1000", "ignore $bpnum 2", "continue"]
+
+
+def test_function_that_the_guest_lacks_is_wrong_usage(kept: Execution) -> None:
+    """With the name that was meant; a name that two have is none."""
+    assert gdb.find(kept, "ring") == 0xFFFFFFFFC0001000
+    with pytest.raises(UsageError) as caught:
+        gdb.find(kept, "rings")
+    assert "did you mean ring?" in caught.value.line()
+    with pytest.raises(UsageError, match="2 functions of the name twice"):
+        gdb.find(kept, "twice")
+
+
+def test_execution_without_symbols_says_so(kept: Execution) -> None:
+    """No module was loaded."""
+    (kept.directory / execution.OUT / names.KALLSYMS).unlink()
+    with pytest.raises(SetupError, match="it has no symbols"):
+        gdb.find(kept, "ring")
+
+
+@pytest.mark.parametrize(
+    ("shown", "counted"),
+    [
+        ("1 hw breakpoint keep y 0x10 <wait>\n\tbreakpoint already hit 12 times\n", 12),
+        ("1 hw breakpoint keep y 0x10 <wait>\n\tignore next 7 hits\n", 0),
+    ],
+)
+def test_calls_are_those_that_gdb_has_passed(
+    monkeypatch: pytest.MonkeyPatch, shown: str, counted: int
+) -> None:
+    """A replay without a stop counts them."""
+    monkeypatch.setattr(gdb, "_run", lambda _commands, _seconds: f"{gdb._HERE}\n{shown}")
+    assert gdb.calls([], 0x10, 1.0) == counted
+
+
+def test_calls_are_not_counted_if_gdb_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W1: no breakpoint is no count of zero."""
+    monkeypatch.setattr(gdb, "_run", lambda _commands, _seconds: f"{gdb._HERE}\nno registers\n")
+    with pytest.raises(SetupError, match="did not count"):
+        gdb.calls([], 0x10, 1.0)
+
+
+def test_place_is_shown_if_the_guest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of the execution it is somewhere else."""
+    text = f"noise\n{gdb._HERE}\n0x10\n#0  wait ()\n#1  0x00007f3270c8c350 in ?? ()\n"
+    monkeypatch.setattr(gdb, "_run", lambda _commands, _seconds: text)
+    assert gdb.look([], Stop(0x10, 1), 1.0) == "#0  wait ()\n"
+    assert gdb.look([], Stop(0x20, 1), 1.0) == ""
+    monkeypatch.setattr(gdb, "_run", lambda _commands, _seconds: "Connection refused\n")
+    with pytest.raises(SetupError, match="did not get there"):
+        gdb.look([], Stop(0x10, 1), 1.0)
+
+
+def test_function_that_was_not_called_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, kept: Execution
+) -> None:
+    """Nothing is shown then."""
+    monkeypatch.setattr(again, "_standing", lambda _: nullcontext([]))
+    monkeypatch.setattr(gdb, "calls", lambda *_: 0)
+    monkeypatch.setattr(gdb, "look", lambda *_: "")
+    with pytest.raises(UsageError, match="has not called ring"):
+        again.look(kept, Moment("ring"), 1.0)
+    with pytest.raises(UsageError, match="less often"):
+        again.look(kept, Moment("ring", 3), 1.0)
+
+
+def test_debugger_reads_the_symbols_of_kernel_and_modules(tmp_path: Path) -> None:
+    """Functions with their addresses; nm reads the file, too."""
+    kallsyms, file = tmp_path / "kallsyms", tmp_path / symbols.FILE
+    kallsyms.write_text(KALLSYMS)
+    file.write_bytes(symbols.elf(symbols.functions(kallsyms)))
+    done = subprocess.run(["nm", file], capture_output=True, text=True, check=True)
+    assert set(done.stdout.splitlines()) == {
+        "ffffffff81000000 T _stext",
+        "ffffffff81000010 T wait",
+        "ffffffff81000030 T twice",
+        "ffffffff81000040 T twice",
+        "ffffffffc0001000 A ring",
+    }
+
+
+def test_debugger_reads_a_module_where_the_guest_had_it(tmp_path: Path) -> None:
+    """Each section at its address; a module whose file is gone is left out."""
+    (tmp_path / names.SECTIONS).write_text(
+        json.dumps({"bell": {".text": 0x1000, ".data": 0x2000, "__versions": 1}, "gone": {}})
+    )
+    ko = tmp_path / "src/bell.ko"
+    ko.parent.mkdir()
+    ko.touch()
+    assert list(symbols.modules(tmp_path, [ko.parent])) == [
+        Loaded(ko, {".text": 0x1000, ".data": 0x2000, "__versions": 1})
+    ]
+    loaded = Loaded(ko, {".text": 0x1000, ".data": 0x2000, "__versions": 1})
+    assert loaded.command() == f"add-symbol-file {ko} 0x1000 -s .data 0x2000"
 
 
 def test_test_of_a_junit_file_is_found_again(tmp_path: Path) -> None:

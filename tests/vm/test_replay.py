@@ -61,3 +61,14 @@ def test_replay_that_is_not_the_same_says_so(execution: Path, tmp_path: Path) ->
     done = kfabric("replay", str(other), seconds=SECONDS)
     assert done.returncode == ExitStatus.NOT_VERIFIED
     assert f"not the same: {CONSOLE}" in done.stderr
+
+
+def test_replay_goes_back_to_the_last_call(execution: Path) -> None:
+    """The last ring before the test fails, and who called it."""
+    words = ("replay", str(execution), "--back-to", "last call of bell_ring")
+    done = kfabric(*words, seconds=SECONDS)
+    assert done.returncode == ExitStatus.OK
+    first, *callers = done.stdout.splitlines()
+    assert "bell_ring ()" in first and "early_bell.c:" in first
+    assert "bell_porter" in callers[0] and "kthread ()" in callers[1]
+    assert "bell_ring was called 5 times" in done.stderr

@@ -20,7 +20,7 @@ static DECLARE_WAIT_QUEUE_HEAD(guests);
 static bool door_is_open;
 
 /* A sleep that nobody ends is given up after a tenth of a second, and counted. */
-static void bell_wait(void)
+static noinline void bell_wait(void)
 {
 	DEFINE_WAIT(wait);
 
@@ -30,7 +30,8 @@ static void bell_wait(void)
 	finish_wait(&guests, &wait);
 }
 
-static void bell_ring(void)
+/* noinline: a replay can stop where it is called. */
+static noinline void bell_ring(void)
 {
 	wake_up(&guests);
 	WRITE_ONCE(door_is_open, true);

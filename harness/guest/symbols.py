@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""In a guest that is recorded: leaves the addresses that a debugger of the replay needs."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from kfabric import names
+
+SECTIONS = Path("/sys/module")
+
+
+def leave(module: str) -> None:
+    """Write the kernel's symbols, and where the sections of a module are that was just loaded."""
+    if names.RECORDED not in os.environ:
+        return
+    out = Path(os.environ[names.OUT])
+    shutil.copyfile("/proc/kallsyms", out / names.KALLSYMS)
+    file = out / names.SECTIONS
+    known = json.loads(file.read_text()) if file.exists() else {}
+    known[module] = {
+        path.name: int(path.read_text(), 16) for path in (SECTIONS / module / "sections").iterdir()
+    }
+    file.write_text(json.dumps(known))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""gdb on a replayed guest, which runs to a moment of an execution and stops there.
+
+The last call of a function is found in two replays. The first one counts the calls, and the second
+one stops at the last. QEMU can run backwards too, but replays from its last snapshot for each
+breakpoint that it meets.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from kfabric import names
+from kfabric.errors import SetupError, UsageError, near
+from kfabric.replay import frames, symbols
+from kfabric.replay.execution import OUT, Execution
+from kfabric.vm import prepare, tools
+
+PROGRAM = "gdb"
+_SETTINGS = (
+    "set pagination off",
+    "set confirm off",
+    "set verbose off",
+    "set remotetimeout 3600",
+    "set tcp connect-timeout 60",
+)
+_HERE = "the guest stands here"
+_FRAMES = 40
+_FRAME = re.compile(r"#\d+ .*")
+_OF_A_PROCESS = re.compile(r"#\d+ +0x0000")
+_MOST = 2**31 - 1
+"""More calls than gdb can ignore."""
+_MOMENT = re.compile(r"(?:last|call (?P<number>[1-9]\d{0,8})) (?:call )?of (?P<name>[\w.]+)")
+_HIT = re.compile(r"breakpoint already hit (\d+) time")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A call of a function: the CPU is about to execute its first instruction.
+
+    Attributes:
+        number: from the beginning, from 1 on; 0: the last one.
+    """
+
+    function: str
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """It, from the user's words. Raises ValueError."""
+        if not (found := _MOMENT.fullmatch(text)):
+            raise ValueError(f"{text!r} is not like 'last call of f' or 'call 12 of f'")
+        return cls(found["name"], int(found["number"] or 0))
+
+    def __str__(self) -> str:
+        which = f"call {self.number}" if self.number else "last call"
+        return f"{which} of {self.function}"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A breakpoint at a function.
+
+    Attributes:
+        address: of its first instruction.
+        skipped: calls at which the guest does not stop.
+    """
+
+    address: int
+    skipped: int = _MOST
+
+    def commands(self) -> list[str]:
+        """gdb's, which run the guest there; a hardware breakpoint does not change the guest."""
+        return [f"hbreak *{self.address:#x}", f"ignore $bpnum {self.skipped}", "continue"]
+
+
+def connecting(execution: Execution, place: Path, socket: Path) -> list[str]:
+    """Write the symbols into a directory; gdb's commands that read them and connect.
+
+    Raises SetupError.
+    """
+    tools.install(prepare.SOURCE, "replay", "gdb cannot be installed")
+    about = execution.about
+    callers = frames.debug_frame(list(frames.rows(Path(about.kernel), about.release)))
+    functions = symbols.functions(_kallsyms(execution))
+    (place / symbols.FILE).write_bytes(symbols.elf(functions, callers))
+    sources = [Path(path) / "src" for path in about.modules]
+    reading = [one.command() for one in symbols.modules(execution.directory / OUT, sources)]
+    return [*_SETTINGS, f"file {place / symbols.FILE}", *reading, f"target remote {socket}"]
+
+
+def _kallsyms(execution: Execution) -> Path:
+    path = execution.directory / OUT / names.KALLSYMS
+    if not path.exists():
+        raise SetupError("it has no symbols", "no module was loaded while it was recorded")
+    return path
+
+
+def find(execution: Execution, function: str) -> int:
+    """The address of a function. Raises SetupError, UsageError: there is none, or several."""
+    known = list(symbols.functions(_kallsyms(execution)))
+    found = {address for name, address in known if name == function}
+    if not found:
+        meant = near(function, {name for name, _ in known}, "names are those of its /proc/kallsyms")
+        raise UsageError(f"the guest has no function {function}", meant)
+    if len(found) > 1:
+        raise UsageError(f"the guest has {len(found)} functions of the name {function}")
+    return found.pop()
+
+
+def argv(commands: Iterable[str], batch: bool) -> list[str]:
+    """The command line of gdb."""
+    words = [PROGRAM, "-q", "-nx", *(["-batch"] if batch else [])]
+    return [*words, *(word for command in commands for word in ("-ex", command))]
+
+
+def calls(commands: Sequence[str], address: int, seconds: float) -> int:
+    """Replay to the end; how often a function was called. Raises SetupError."""
+    counting = [*Stop(address).commands(), f"echo {_HERE}\\n", "info breakpoints"]
+    text = _run([*commands, *counting], seconds)
+    before, mark, after = text.partition(f"{_HERE}\n")
+    if not mark or "hw breakpoint" not in after:
+        raise SetupError("gdb did not count the calls", console=before[-2000:])
+    found = _HIT.search(after)
+    return int(found[1]) if found else 0
+
+
+def look(commands: Sequence[str], stop: Stop, seconds: float) -> str:
+    """Replay to a stop; the functions that the guest is in, the innermost first.
+
+    Returns:
+        No text if the guest came to its end before.
+
+    Raises SetupError.
+    """
+    looking = [f"echo {_HERE}\\n", "output/x $pc", "echo \\n", f"backtrace {_FRAMES}"]
+    text = _run([*commands, *stop.commands(), *looking], seconds)
+    before, _, after = text.partition(f"{_HERE}\n")
+    place, _, found = after.partition("\n")
+    if not found.startswith("#0"):
+        raise SetupError("gdb did not get there", console=before[-2000:])
+    return "".join(_frames(found)) if int(place, 16) == stop.address else ""
+
+
+def _frames(text: str) -> Iterator[str]:
+    """The lines of the kernel's frames; gdb cannot follow those of a process."""
+    for line in text.splitlines(keepends=True):
+        if _OF_A_PROCESS.match(line) or not _FRAME.match(line):
+            return
+        yield line
+
+
+def _run(commands: Sequence[str], seconds: float) -> str:
+    """Run gdb to its end; what it printed."""
+    try:
+        done = subprocess.run(
+            argv(commands, batch=True),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SetupError(f"gdb has not ended after {seconds:g} s") from None
+    return done.stdout

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Symbols for a debugger: an ELF file with the functions that a guest's kernel has named.
+
+The kernel's own list of symbols has the addresses of all functions, those of modules included.
+"""
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kfabric import names
+
+FILE = "kernel.elf"
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_MAGIC = b"\x7fELF\x02\x01\x01"
+_EXEC, _X86_64 = 2, 62
+_PROGBITS, _SYMTAB, _STRTAB, _NOBITS = 1, 2, 3, 8
+_CODE = 6
+"""The flags of a section with code: it has memory, and can be executed."""
+_FUNCTION = 1 << 4 | 2  # global
+_ABSOLUTE = 0xFFF1
+_TEXT = range(0xFFFF_FFFF_8000_0000, 0xFFFF_FFFF_C000_0000)
+"""Where the code of x86-64 kernels is; that of modules is behind."""
+_TEXT_SECTION = 1
+
+
+def functions(kallsyms: Path) -> Iterator[tuple[str, int]]:
+    """The functions of kernel and modules, and their addresses."""
+    with kallsyms.open() as file:
+        for line in file:
+            address, kind, name, *_ = line.split()
+            if kind in "tTwW":
+                yield name, int(address, 16)
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: str
+    kind: int
+    contents: bytes
+    link: int = 0
+    each: int = 0
+    flags: int = 0
+    address: int = 0
+    size: int = 0
+    """Of a section without contents."""
+
+
+def elf(found: Iterable[tuple[str, int]], frames: bytes = b"") -> bytes:
+    """An ELF file for gdb.
+
+    Args:
+        found: functions and their addresses.
+        frames: the contents of the section .debug_frame.
+    """
+    texts = bytearray(b"\0")
+    symbols = bytearray(_SYMBOL.size)
+    for name, address in found:
+        section = _TEXT_SECTION if address in _TEXT else _ABSOLUTE
+        symbols += _SYMBOL.pack(len(texts), _FUNCTION, 0, section, address, 0)
+        texts += name.encode() + b"\0"
+    sections = [
+        _Section("", 0, b""),
+        # gdb names a place, and looks for its frame, only if a section has it.
+        _Section(".text", _NOBITS, b"", flags=_CODE, address=_TEXT.start, size=len(_TEXT)),
+        _Section(".debug_frame", _PROGBITS, frames),
+        _Section(".symtab", _SYMTAB, bytes(symbols), link=4, each=_SYMBOL.size),
+        _Section(".strtab", _STRTAB, bytes(texts)),
+    ]
+    names_of = "\0".join([*(one.name for one in sections), ".shstrtab", ""]).encode()
+    sections.append(_Section(".shstrtab", _STRTAB, names_of))
+    return _file(sections, names_of)
+
+
+def _file(sections: Sequence[_Section], names_of: bytes) -> bytes:
+    place = _HEADER.size
+    table: list[bytes] = []
+    for one in sections:
+        name = names_of.index(b"\0" + one.name.encode() + b"\0") + 1 if one.name else 0
+        size = one.size or len(one.contents)
+        numbers = (one.flags, one.address, place, size, one.link, 1, 8, one.each)
+        table.append(_SECTION.pack(name, one.kind, *numbers) if one.kind else bytes(_SECTION.size))
+        place += len(one.contents)
+    shape = (_HEADER.size, 0, 0, _SECTION.size, len(sections), len(sections) - 1)
+    head = _HEADER.pack(_MAGIC, _EXEC, _X86_64, 1, 0, 0, place, 0, *shape)
+    return b"".join([head, *(one.contents for one in sections), *table])
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A module as the guest has loaded it.
+
+    Attributes:
+        file: with debug information.
+        sections: their addresses by name.
+    """
+
+    file: Path
+    sections: dict[str, int]
+
+    def command(self) -> str:
+        """gdb's command that reads it."""
+        others = {name: at for name, at in self.sections.items() if name.startswith(".")}
+        text = others.pop(".text", None)
+        first = f" {text:#x}" if text is not None else ""
+        rest = "".join(f" -s {name} {at:#x}" for name, at in sorted(others.items()))
+        return f"add-symbol-file {self.file}{first}{rest}"
+
+
+def modules(out: Path, places: Iterable[Path]) -> Iterator[Loaded]:
+    """The modules that a guest has loaded, as far as their files are still there.
+
+    Args:
+        out: what the guest has left.
+        places: where modules with debug information are.
+    """
+    if not (file := out / names.SECTIONS).exists():
+        return
+    files = {ko.stem.replace("-", "_"): ko for place in places for ko in place.rglob("*.ko")}
+    for name, sections in json.loads(file.read_text()).items():
+        if ko := files.get(name):
+            yield Loaded(ko, sections)
