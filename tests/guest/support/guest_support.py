@@ -247,6 +247,7 @@ class Mock:
         | kp.Counter
         | kp.CompChannel
         | kp.Domain
+        | kp.RdmEndpoint
         | None,
     ) -> Hook:
         """Have the next thread stop that comes to delay hook ``name`` on an object, or on any.
