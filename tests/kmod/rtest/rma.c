@@ -154,7 +154,7 @@ static void rt_read_late(struct rt *rt, size_t len)
 	for (i = 0; i < room; i++)
 		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
 	RT_EQ(rt, kfi_cq_sread(rt->a.cq, &entry, 1, NULL, RT_QUIET_MS),
-	      -KFI_EAGAIN);
+	      -KFI_ETIMEDOUT);
 	for (i = 0; i < RT_WRITES; i++) {
 		RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
 		RT_EQ(rt, entry.flags,
