@@ -5,9 +5,10 @@
  *
  * A hook stops a thread where it is, whatever its task state and its context: the
  * thread spins until it is released, or for KFI_HOOK_SPIN_S at most. At D7 to D10,
- * D12 and D13 it sleeps instead, for KFI_HOOK_SLEEP_S at most. It holds a mutex there, and a thread
- * that waits for the mutex of a running owner spins as well, on the other CPU. Only code
- * that may sleep reaches these.
+ * D12 and D13 it sleeps instead, for KFI_HOOK_SLEEP_S at most. It may hold a mutex
+ * there, and a thread that waits for the mutex of a running owner spins as well, on the
+ * other CPU. Only code that may sleep reaches these, but for D13, which is also on the
+ * way of posts that may not: a test that arms it posts from a process.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
