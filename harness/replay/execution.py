@@ -8,6 +8,7 @@
     console.log         the kernel's log
     output.log          what the commands printed
     out/                the files that they left
+    modules/            those that it had loaded, with debug information
 
 The image whose root the guest had is not in it. It must be in the cache.
 """
@@ -24,6 +25,7 @@ from kfabric.vm import tools
 
 ABOUT = "about.json"
 OUT = "out"
+MODULES = "modules"
 _PACKED = (LOG, ROOT, DISK)
 _ZST = ".zst"
 
@@ -35,7 +37,6 @@ class About:
     Attributes:
         what: the test, or the command.
         status: of the last command, negative for a signal; None: it did not end by itself.
-        modules: directories with the modules that were built for it.
         release: of the kernel.
         qemu: its version; another one may not read the files.
         image: the file of the guest's root.
@@ -43,7 +44,6 @@ class About:
 
     what: str
     status: int | None
-    modules: list[str]
     release: str
     qemu: str
     image: str

@@ -2,8 +2,7 @@
 """gdb on a replayed guest, which runs to a moment of an execution and stops there.
 
 The last call of a function is found in two replays. The first one counts the calls, and the second
-one stops at the last. QEMU can run backwards too, but replays from its last snapshot for each
-breakpoint that it meets.
+one stops at the last.
 """
 
 import re
@@ -16,7 +15,7 @@ from typing import Self
 from kfabric import names
 from kfabric.errors import SetupError, UsageError, near
 from kfabric.replay import frames, symbols
-from kfabric.replay.execution import OUT, Execution
+from kfabric.replay.execution import MODULES, OUT, Execution
 from kfabric.vm import prepare, tools
 
 PROGRAM = "gdb"
@@ -87,9 +86,9 @@ def connecting(execution: Execution, place: Path, socket: Path) -> list[str]:
     callers = frames.debug_frame(list(frames.rows(Path(about.kernel), about.release)))
     functions = symbols.functions(_kallsyms(execution))
     (place / symbols.FILE).write_bytes(symbols.elf(functions, callers))
-    sources = [Path(path) / "src" for path in about.modules]
-    reading = [one.command() for one in symbols.modules(execution.directory / OUT, sources)]
-    return [*_SETTINGS, f"file {place / symbols.FILE}", *reading, f"target remote {socket}"]
+    loaded = symbols.modules(execution.directory / OUT, execution.directory / MODULES)
+    reading = [one.command() for one in loaded]
+    return [*_SETTINGS, f'file "{place / symbols.FILE}"', *reading, f"target remote {socket}"]
 
 
 def _kallsyms(execution: Execution) -> Path:

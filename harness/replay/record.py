@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kfabric.errors import CommandTimeout, GuestError, GuestLost
-from kfabric.replay import again, material
-from kfabric.replay.execution import OUT, About, Execution
+from kfabric.replay import again, material, symbols
+from kfabric.replay.execution import MODULES, OUT, About, Execution
 from kfabric.replay.qemu import (
     CONSOLE,
     DISK,
@@ -46,7 +46,7 @@ class Errand:
         what: the test, or the command, for the user.
         spec: the guest; of its devices only memory counts.
         directories, left_out: of the host, as for :func:`kfabric.replay.material.make`.
-        modules: directories with the modules that were built for it.
+        modules: directories with modules that it may load, with debug information.
         commands, env, cwd: as in :class:`kfabric.vm.errand.Order`.
     """
 
@@ -68,7 +68,7 @@ class Errand:
 
 
 def record(errand: Errand, directory: Path, seconds: float) -> Execution:
-    """Record an errand, until a recording was replayed and was the same.
+    """Record an errand, until a recording of a failure was replayed and was the same.
 
     Args:
         directory: a new one, which gets the execution. Its ``out`` is the guest's, too.
@@ -81,13 +81,15 @@ def record(errand: Errand, directory: Path, seconds: float) -> Execution:
     saved = _ensure_frozen(errand)
     for tries_left in reversed(range(_TRIES)):
         execution = _once(errand, saved, directory, seconds)
+        if execution.about.status == 0:
+            break
         try:
             _check(execution, seconds)
         except GuestError as error:
+            shutil.rmtree(directory)
             if not tries_left:
                 raise
             say(f"QEMU cannot replay this: {error.line()}; recording again")
-            shutil.rmtree(directory)
         else:
             break
     return execution
@@ -103,12 +105,13 @@ def _once(errand: Errand, saved: Frozen, directory: Path, seconds: float) -> Exe
     _play(errand, directory, seconds)
     shutil.rmtree(out)
     status = material.results(directory / DISK, out)
+    # A later build would have other addresses.
+    symbols.keep(out, errand.modules, directory / MODULES)
     for name in (ROOT, DISK):
         material.snapshot(directory / name, "-d")
     about = About(
         what=errand.what,
         status=status,
-        modules=list(map(str, errand.modules)),
         release=errand.image.release,
         qemu=qemu.version(),
         image=str(errand.image.disk),

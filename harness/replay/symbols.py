@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kfabric import names
+from kfabric.vm import tools
 
 FILE = "kernel.elf"
+COMPRESS = ("objcopy", "--compress-debug-sections=zlib")
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -104,23 +106,45 @@ class Loaded:
 
     def command(self) -> str:
         """gdb's command that reads it."""
-        others = {name: at for name, at in self.sections.items() if name.startswith(".")}
+        others = {name: at for name, at in self.sections.items() if _of_memory(name)}
         text = others.pop(".text", None)
         first = f" {text:#x}" if text is not None else ""
         rest = "".join(f" -s {name} {at:#x}" for name, at in sorted(others.items()))
-        return f"add-symbol-file {self.file}{first}{rest}"
+        return f'add-symbol-file "{self.file}"{first}{rest}'
 
 
-def modules(out: Path, places: Iterable[Path]) -> Iterator[Loaded]:
-    """The modules that a guest has loaded, as far as their files are still there.
+def _of_memory(section: str) -> bool:
+    """Whether a section of a file has that name, too; symbols are elsewhere in memory."""
+    return section.startswith(".") and section not in (".symtab", ".strtab")
+
+
+def keep(out: Path, places: Iterable[Path], target: Path) -> None:
+    """Copy the modules that a guest has loaded.
 
     Args:
         out: what the guest has left.
-        places: where modules with debug information are.
+        places: directories with modules that have debug information, at any depth.
+        target: a new directory.
+
+    Raises SetupError.
     """
-    if not (file := out / names.SECTIONS).exists():
-        return
     files = {ko.stem.replace("-", "_"): ko for place in places for ko in place.rglob("*.ko")}
-    for name, sections in json.loads(file.read_text()).items():
+    target.mkdir()
+    for name in _sections(out):
         if ko := files.get(name):
+            argv = [*COMPRESS, str(ko), str(target / f"{name}.ko")]
+            tools.run(argv, "objcopy fails", "is the disk full?")
+
+
+def modules(out: Path, kept: Path) -> Iterator[Loaded]:
+    """The modules that a guest has loaded, as far as they were kept."""
+    for name, sections in _sections(out).items():
+        if (ko := kept / f"{name}.ko").exists():
             yield Loaded(ko, sections)
+
+
+def _sections(out: Path) -> dict[str, dict[str, int]]:
+    """Where a guest had the sections of its modules."""
+    file = out / names.SECTIONS
+    found: dict[str, dict[str, int]] = json.loads(file.read_text()) if file.exists() else {}
+    return found

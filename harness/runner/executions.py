@@ -110,7 +110,7 @@ class Records:
                 *(path for path in BUILD.iterdir() if path.name != "python"),
                 *(path / "src" for path in built),
             ],
-            modules=built,
+            modules=[path / "src" for path in built],
             commands=list(self._commands(test)),
             env={**env, "PYTHONPATH": root.python_path(prepare.SOURCE)},
             cwd=self._root,

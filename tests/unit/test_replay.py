@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 from contextlib import nullcontext
@@ -16,9 +17,10 @@ import pytest
 
 from kfabric import names
 from kfabric.errors import GuestLost, SetupError, UsageError
-from kfabric.replay import again, command, execution, gdb, material, record, symbols
+from kfabric.replay import again, command, execution, frames, gdb, material, record, symbols
 from kfabric.replay import qemu as qemu_process
 from kfabric.replay.execution import About, Execution
+from kfabric.replay.frames import Kind, Row
 from kfabric.replay.gdb import Moment, Stop
 from kfabric.replay.qemu import DISK, FROZEN, LOG, ROOT, Hardware, Mode, Sockets, argv
 from kfabric.replay.record import Errand
@@ -43,7 +45,7 @@ ffffffffc0001000 t ring\t[bell]
 def about(**fields: object) -> About:
     """What ran; the image exists as long as the tests do."""
     known: dict[str, object] = {
-        **{"what": "test_a", "status": 1, "modules": []},
+        **{"what": "test_a", "status": 1},
         **{"release": "6.1", "qemu": qemu.version(), "image": __file__, "kernel": __file__},
         **{"initrd": __file__, "cmdline": "quiet", "memory_mib": 640},
     }
@@ -192,11 +194,22 @@ def test_recording_that_qemu_cannot_replay_is_made_again(
     monkeypatch.setattr(again, "replay", again_)
     errand = cast(Errand, None)
     record.record(errand, tmp_path / "place", 1.0)
-    assert tried == [False] * 3 and not ends
+    assert tried == [False] * 3 and not ends and (tmp_path / "place").exists()
     ends = [["console.log"]] * 9
     with pytest.raises(GuestLost, match=r"console\.log would differ"):
         record.record(errand, tmp_path / "other", 1.0)
-    assert len(ends) == 9 - record._TRIES
+    assert len(ends) == 9 - record._TRIES and not (tmp_path / "other").exists()
+
+
+def test_recording_of_a_test_that_passed_is_not_replayed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing of it is kept."""
+    passed = Execution(tmp_path, about(status=0))
+    monkeypatch.setattr(record, "_ensure_frozen", lambda _: None)
+    monkeypatch.setattr(record, "_once", lambda *_: passed)
+    monkeypatch.setattr(again, "replay", lambda *_: pytest.fail("it was replayed"))
+    assert record.record(cast(Errand, None), tmp_path, 1.0) is passed
 
 
 def test_process_without_cpu_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,19 +334,67 @@ def test_debugger_reads_the_symbols_of_kernel_and_modules(tmp_path: Path) -> Non
     }
 
 
-def test_debugger_reads_a_module_where_the_guest_had_it(tmp_path: Path) -> None:
-    """Each section at its address; a module whose file is gone is left out."""
-    (tmp_path / names.SECTIONS).write_text(
-        json.dumps({"bell": {".text": 0x1000, ".data": 0x2000, "__versions": 1}, "gone": {}})
-    )
-    ko = tmp_path / "src/bell.ko"
-    ko.parent.mkdir()
-    ko.touch()
-    assert list(symbols.modules(tmp_path, [ko.parent])) == [
-        Loaded(ko, {".text": 0x1000, ".data": 0x2000, "__versions": 1})
+def test_debugger_reads_a_module_as_the_guest_had_it(tmp_path: Path) -> None:
+    """Each section at its address, from a copy: a later build is another one."""
+    places = {".text": 0x1000, ".data": 0x2000, ".symtab": 0x3000, "__versions": 1}
+    (tmp_path / names.SECTIONS).write_text(json.dumps({"my_bell": places, "gone": {}}))
+    built = tmp_path / "src/deep/my-bell.ko"
+    built.parent.mkdir(parents=True)
+    built.write_bytes(symbols.elf([("ring", 0x1000)]))
+    kept = tmp_path / "kept"
+    symbols.keep(tmp_path, [tmp_path / "src"], kept)
+    built.unlink()
+    ko = kept / "my_bell.ko"
+    assert list(symbols.modules(tmp_path, kept)) == [Loaded(ko, places)]
+    assert b" A ring" in subprocess.run(["nm", ko], capture_output=True, check=True).stdout
+    assert Loaded(ko, places).command() == f'add-symbol-file "{ko}" 0x1000 -s .data 0x2000'
+
+
+def test_callers_are_found_as_the_kernel_finds_them(tmp_path: Path) -> None:
+    """readelf reads the rows: offsets, an interrupt's registers, and the end of the stack."""
+    rows = [
+        Row(0x1000, Kind.CALL, register=5, offset=8, base=0),
+        Row(0x1001, Kind.CALL, register=5, offset=16, base=1, saved=-16),
+        Row(0x1010, Kind.REGISTERS, register=5, offset=0),
+        Row(0x1020, Kind.END),
+        Row(0x1030, Kind.CALL, register=4, offset=16, base=1, saved=-16),
+        Row(0x1040, Kind.END),
     ]
-    loaded = Loaded(ko, {".text": 0x1000, ".data": 0x2000, "__versions": 1})
-    assert loaded.command() == f"add-symbol-file {ko} 0x1000 -s .data 0x2000"
+    file = tmp_path / symbols.FILE
+    file.write_bytes(symbols.elf([], frames.debug_frame(rows)))
+    argv = ["readelf", "--debug-dump=frames-interp", str(file)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert not done.stderr
+    found = {
+        words[0][-4:]: words
+        for line in done.stdout.splitlines()
+        if (words := line.split()) and re.fullmatch(r"0{12}10\d\d", words[0])
+    }
+    assert found["1000"][1] == "rsp+8" and found["1000"][-1] == "c-8"
+    assert found["1001"][1] == "rsp+16" and "c-16" in found["1001"]
+    assert found["1010"][1] == "rsp+0" and {"c+128", "c+152"} <= set(found["1010"])
+    assert found["1020"][-1] == "u"
+    assert found["1030"][1] == "rbp+16"
+
+
+@pytest.mark.parametrize(
+    ("release", "bits", "kind"),
+    [
+        ("6.1.0-56-amd64", 5, Kind.CALL),
+        ("6.1.0-56-amd64", 5 | 1 << 8, Kind.REGISTERS),
+        ("6.1.0-56-amd64", 5 | 1 << 10, Kind.END),
+        ("6.12.1", 5 | 2 << 8, Kind.CALL),
+        ("6.12.1", 5 | 4 << 8, Kind.IRET),
+        ("6.12.1", 1 << 8, Kind.END),
+    ],
+)
+def test_rows_of_the_kernel_are_read(release: str, bits: int, kind: Kind) -> None:
+    """struct orc_entry of arch/x86/include/asm/orc_types.h, which 6.4 has changed."""
+    entries = bytes(6) + frames.ENTRY.pack(24, -16, bits)
+    row = frames._row(0x1000, entries, 1, frames._kinds(release))
+    assert row.kind is kind
+    if kind is not Kind.END:
+        assert (row.register, row.offset, row.saved) == (5, 24, -16)
 
 
 def test_test_of_a_junit_file_is_found_again(tmp_path: Path) -> None:

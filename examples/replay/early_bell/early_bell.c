@@ -19,7 +19,10 @@ MODULE_PARM_DESC(slept_too_long, "times that the guest slept before an open door
 static DECLARE_WAIT_QUEUE_HEAD(guests);
 static bool door_is_open;
 
-/* A sleep that nobody ends is given up after a tenth of a second, and counted. */
+/*
+ * A sleep that nobody ends is given up after a tenth of a second, and counted. noinline,
+ * here and below: a replay can stop at the call.
+ */
 static noinline void bell_wait(void)
 {
 	DEFINE_WAIT(wait);
@@ -30,7 +33,6 @@ static noinline void bell_wait(void)
 	finish_wait(&guests, &wait);
 }
 
-/* noinline: a replay can stop where it is called. */
 static noinline void bell_ring(void)
 {
 	wake_up(&guests);
