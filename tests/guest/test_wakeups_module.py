@@ -23,8 +23,11 @@ GALLERY = {"module": "gallery", "event": "gallery_publish", "take": "gallery_tak
 
 
 def load() -> None:
-    """Load the gallery. Its waiters sleep so long that a slow guest's waker finds them asleep."""
-    modules.insert(Modules.from_environment().file("gallery"), "patience_ms=1500")
+    """Load the gallery. Its waiters sleep so long that a slow guest's waker finds them asleep.
+
+    Longer than the limit of a step: a machine that stands still for so long is told as stuck.
+    """
+    modules.insert(Modules.from_environment().file("gallery"), "patience_ms=5000")
 
 
 @pytest.fixture
