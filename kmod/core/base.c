@@ -429,6 +429,7 @@ static bool kfi_pep_detach_step(struct kfid_eq *eq, struct kfi_eq_slot *slot,
  * @eq: killed
  *
  * Its passive endpoints take their unread events with them, since the slots are theirs.
+ * They report no others: peers that keep asking would keep this thread here.
  *
  * Context: process, may sleep; takes kfi_pep_lock.
  */
@@ -444,6 +445,13 @@ void kfi_pep_detach_all(struct kfid_eq *eq)
 		else
 			kfi_pep_room_free(room);
 	}
+}
+
+/* Has it an EQ that is not being closed? The caller holds the lock. */
+static bool kfi_pep_heard(const struct kfi_pep_base *base)
+{
+	lockdep_assert_held(&kfi_pep_lock);
+	return base->eq && atomic_read(&base->eq->fid.ref_cnt);
 }
 
 /**
@@ -462,8 +470,9 @@ int kfi_pep_report(struct kfi_pep_base *base, const struct kfi_event *event)
 	int ret;
 
 	spin_lock_irqsave(&kfi_pep_lock, flags);
-	ret = base->eq ? kfi_eq_report(base->eq, &base->room->requests, event) :
-			 -KFI_ENOEQ;
+	ret = kfi_pep_heard(base) ?
+	      kfi_eq_report(base->eq, &base->room->requests, event) :
+	      -KFI_ENOEQ;
 	spin_unlock_irqrestore(&kfi_pep_lock, flags);
 	return ret;
 }
@@ -484,8 +493,9 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
 	int ret;
 
 	spin_lock_irqsave(&kfi_pep_lock, flags);
-	ret = base->eq ? kfi_eq_report_err(base->eq, &base->room->loss, entry) :
-			 -KFI_ENOEQ;
+	ret = kfi_pep_heard(base) ?
+	      kfi_eq_report_err(base->eq, &base->room->loss, entry) :
+	      -KFI_ENOEQ;
 	spin_unlock_irqrestore(&kfi_pep_lock, flags);
 	return ret;
 }

@@ -62,6 +62,7 @@ static int __init vt_init(void)
 		return PTR_ERR(vt_dir);
 	vt_create(vt_accept_cases);
 	vt_create(vt_data_cases);
+	vt_create(vt_listener_cases);
 	vt_create(vt_raw_cases);
 	vt_create(vt_refuse_cases);
 	vt_create(vt_sequence_cases);

@@ -117,6 +117,7 @@ struct vt_case {
 
 extern const struct vt_case vt_accept_cases[];
 extern const struct vt_case vt_data_cases[];
+extern const struct vt_case vt_listener_cases[];
 extern const struct vt_case vt_raw_cases[];
 extern const struct vt_case vt_refuse_cases[];
 extern const struct vt_case vt_sequence_cases[];
