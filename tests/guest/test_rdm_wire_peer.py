@@ -33,7 +33,7 @@ from rdm_wire_format import (
     Status,
     segments,
 )
-from rdm_wire_peer import PLENTY, Peer
+from rdm_wire_peer import PLENTY, Peer, Request
 
 import kfabric_py as kp
 from kfabric.guest.waiting import Deadline, wait_until
@@ -46,6 +46,8 @@ POISON = 0xCC
 SIZE = 1 << 17
 #: Places that a connection of the kernel sends from, and how many of them a test leaves free.
 TXBUFS, FREE = 64, 16
+#: Control messages of the kernel that go before a request that waits.
+URGENT_RUN = 8
 #: Lanes of a connection of the kernel, and registrations that one of them gets.
 LANES, LANE_MRS = 16, 16
 #: Long messages that a peer takes a second or two each for: longer than it may be silent.
@@ -775,6 +777,52 @@ def test_want_outlives_the_endpoint_of_the_message_that_it_has_selected(
     header = b.receive().header
     assert (header.src, header.tag, header.flags) == (number(a), 5, Flag.TAGGED | Flag.PULLED)
     assert a.entry().flags == TSENT
+
+
+def wants_that_wait(rdm: RdmNet, node: Node) -> tuple[RdmPeer, Peer, Request]:
+    """A user of the kernel whose WANTs take all places to send from, and more.
+
+    The first of them were sent. The last request of the peer was refused.
+    """
+    a, b = begun_here(rdm, node, receives=FREE, info=few(rdm), size=1024)
+    requests = [b.send(number(a), b"x", tag=1) for _ in range(KEPT + 1)]
+    while not requests[-1].naks:
+        b.handle_one()
+    b.log.clear()
+    b.wire.deaf = True
+    for _ in range(FREE + TXBUFS + 3 * URGENT_RUN):
+        a.ep.trecv(a.buffer[:1], 2)
+    return a, b, requests[-1]
+
+
+def test_receives_of_a_user_hold_up_no_message(rdm: RdmNet, node: Node) -> None:
+    """X3: each makes a WANT, as messages were refused that it does not match."""
+    a, b, _ = wants_that_wait(rdm, node)
+    a.ep.send(a.buffer[:1])
+    b.wire.hear()
+    b.handle_until(Op.EAGER)
+    wants = sum(header.op == Op.WANT for header in b.log)
+    assert FREE + TXBUFS <= wants <= FREE + TXBUFS + URGENT_RUN
+    while wants < FREE + TXBUFS + 3 * URGENT_RUN:
+        wants += b.handle_one().op == Op.WANT
+
+
+def test_message_that_goes_before_a_refusal_does_not_acknowledge_it(
+    rdm: RdmNet, node: Node
+) -> None:
+    """V4: the NAK waits behind control messages that requests are not held up by."""
+    a, b, _ = wants_that_wait(rdm, node)
+    region = rdm.region(a, a.buffer[SIZE - 1 :])
+    refused = b.send(number(a), b"x", tag=1)
+    written = b.write(number(a), region.key, 0, b"y")
+    wait_until(lambda: not untouched(a, SIZE - 1), "the write of the peer arrives", LIMIT)
+    a.ep.send(a.buffer[:1])
+    b.wire.hear()
+    b.handle_until(Op.EAGER)
+    assert (refused.done, refused.naks, written.done) == (False, 0, False)
+    b.handle_until(Op.NAK)
+    assert (refused.done, refused.naks) == (False, 1)
+    assert b.finish(written) is Status.OK
 
 
 def test_wanted_message_comes_before_kept_ones(rdm: RdmNet, node: Node) -> None:

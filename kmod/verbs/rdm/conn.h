@@ -263,6 +263,7 @@ enum kfr_conn_state {
  * @free_regs: registrations that are not in use
  * @free_ctls: control messages that are not in use
  * @urgent: control messages, and operations to be invalidated
+ * @urgent_run: how many of these were taken since a request was
  * @data: jobs with work requests still to be posted
  * @lines: KFR_SHARES lines of requests, by kfr_op.share
  * @reqs: lines with operations to be sent for the first time; the first is served first
@@ -377,6 +378,7 @@ struct kfr_conn {
 	struct list_head free_regs;
 	struct list_head free_ctls;
 	struct list_head urgent;
+	unsigned int urgent_run;
 	struct list_head data;
 	struct kfr_line *lines;
 	struct list_head reqs;

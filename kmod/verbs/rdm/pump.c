@@ -5,8 +5,7 @@
  *
  * One thread at a time pumps, in whatever context it is: the one that finds
  * @pumping clear under the lock. Another thread has queued its work under the
- * same
- * lock, and leaves. So the order of the queues is the order on the wire,
+ * same lock, and leaves. So the order of the queues is the order on the wire,
  * although nothing is locked while a work request is posted.
  *
  *	A				B
@@ -26,9 +25,10 @@
  * control message or job, which belong to the pump until posted. @pumping is a
  * flag, so there is no lock to assert.
  *
- * Priority: replies and invalidations, then an ACK that is due, then jobs, then
- * requests. So replies never wait behind requests. Requests of one user keep their
- * order; users take turns.
+ * Priority: control messages and invalidations, then an ACK that is due, then jobs,
+ * then requests. But users can have control messages sent without an end (WANT), so
+ * after KFR_URGENT_RUN of them one request goes. Requests of one user keep their order;
+ * users take turns.
  *
  * The thread that pumps is a ULP's that has posted something, or a softirq. It
  * posts at most KFR_PUMP_MAX items, so that other threads' work and completions
@@ -67,13 +67,18 @@ struct kfr_step {
 	bool broken;
 };
 
-/* Every message carries an ACK for all requests handled so far. */
+/*
+ * Every message carries an ACK for all requests handled so far. But a request that goes
+ * before queued control messages must not cover a number whose ERR or NAK is one of them.
+ */
 static void kfr_stamp(struct kfr_conn *conn, struct kfr_hdr *hdr)
 {
 	lockdep_assert_held(&conn->lock);
-	hdr->ack = cpu_to_le32(conn->rx_seq);
-	conn->acked = conn->rx_seq;
-	conn->ack_due = false;
+	if (list_empty(&conn->urgent)) {
+		conn->acked = conn->rx_seq;
+		conn->ack_due = false;
+	}
+	hdr->ack = cpu_to_le32(conn->acked);
 }
 
 /* A wire buffer and a place in the send queue; kfr_wire_done() gives both back. */
@@ -554,31 +559,54 @@ static bool kfr_next_req(struct kfr_conn *conn, struct kfr_step *step)
 	return true;
 }
 
+static bool kfr_next_urgent(struct kfr_conn *conn, struct kfr_step *step)
+{
+	bool room;
+
+	lockdep_assert_held(&conn->lock);
+	step->item = kfr_first(&conn->urgent);
+	step->kind = step->item->kind;
+	room = step->kind == KFR_ITEM_CTL ? kfr_next_ctl(conn, step) :
+					    kfr_next_inv(conn, step);
+	conn->urgent_run += room;
+	return room;
+}
+
+static bool kfr_next_other(struct kfr_conn *conn, struct kfr_step *step)
+{
+	lockdep_assert_held(&conn->lock);
+	step->item = kfr_first(&conn->data);
+	step->kind = KFR_ITEM_DATA;
+	if (step->item && kfr_next_data(conn))
+		return true;
+	step->kind = KFR_ITEM_REQ;
+	if (!kfr_next_req(conn, step))
+		return false;
+	if (!step->moved)
+		conn->urgent_run = 0;
+	return true;
+}
+
 /*
  * Fills in the next step, in the order of priority. Return: false if there is
  * none, or no room for the first one; a completion pumps again.
  */
 static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 {
+	bool urgent;
+
 	lockdep_assert_held(&conn->lock);
+	urgent = !list_empty(&conn->urgent);
 	/* Not @sq_free: an operation may hold places before it is posted. */
 	if (conn->nwire == KFR_TXBUFS && conn->data_free == KFR_DATA_WRS)
 		WRITE_ONCE(conn->taken_at, jiffies);
 	memset(step, 0, sizeof(*step));
-	step->item = kfr_first(&conn->urgent);
-	if (step->item) {
-		step->kind = step->item->kind;
-		return step->kind == KFR_ITEM_CTL ? kfr_next_ctl(conn, step) :
-						    kfr_next_inv(conn, step);
-	}
-	if (conn->ack_due)
+	if (urgent && conn->urgent_run < KFR_URGENT_RUN)
+		return kfr_next_urgent(conn, step);
+	if (!urgent && conn->ack_due)
 		return kfr_next_ack(conn, step);
-	step->item = kfr_first(&conn->data);
-	step->kind = KFR_ITEM_DATA;
-	if (step->item && kfr_next_data(conn))
-		return true;
-	step->kind = KFR_ITEM_REQ;
-	return kfr_next_req(conn, step);
+	return kfr_next_other(conn, step) ||
+	       (urgent && kfr_next_urgent(conn, step));
 }
 
 /**

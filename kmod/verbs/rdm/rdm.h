@@ -165,6 +165,7 @@
 #define KFR_WINDOW	128	/* numbered requests without an ACK */
 #define KFR_ACK_EVERY	16	/* requests without an ACK, at most */
 #define KFR_PUMP_MAX	16	/* items that one call of kfr_pump() posts */
+#define KFR_URGENT_RUN	8	/* control messages in a row while requests wait */
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then revokes or looks */
 #define KFR_SILENT_TIME	(3 * HZ)	/* close aborts: the peer takes nothing */
