@@ -2,12 +2,12 @@
 /*
  * Control messages, their timing, and the completions of sends.
  *
- * A control message is queued on kfr_conn.urgent by kfr_ctl_add() and sent by
- * the pump before any request. It gets @ack when it is queued, so that an ERR
- * is on the wire before an @ack that covers its number. An ACK for successful
- * requests is not queued at all: @rx_seq goes out in the header of the next
- * message, and only if there is none for a while, or the traffic is one-way,
- * does the pump send a message for it (@ack_due).
+ * A control message is queued on kfr_conn.urgent by kfr_ctl_add(), and the pump sends
+ * few requests before it. It gets @ack when it is queued, and such a request none that
+ * is newer, so that an ERR is on the wire before an @ack that covers its number. An ACK
+ * for successful requests is not queued at all: @rx_seq goes out in the header of the
+ * next message, and only if there is none for a while, or the traffic is one-way, does
+ * the pump send a message for it (@ack_due).
  *
  * Two steps: a decision that is made under a receive context's lock is queued
  * under that lock, so NAK and RESUME reach the wire in the order of the

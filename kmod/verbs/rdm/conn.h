@@ -263,7 +263,7 @@ enum kfr_conn_state {
  * @free_regs: registrations that are not in use
  * @free_ctls: control messages that are not in use
  * @urgent: control messages, and operations to be invalidated
- * @urgent_run: how many of these were taken since a request was
+ * @urgent_run: how many of these were taken while a request may wait
  * @data: jobs with work requests still to be posted
  * @lines: KFR_SHARES lines of requests, by kfr_op.share
  * @reqs: lines with operations to be sent for the first time; the first is served first

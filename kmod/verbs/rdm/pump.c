@@ -27,8 +27,8 @@
  *
  * Priority: control messages and invalidations, then an ACK that is due, then jobs,
  * then requests. But users can have control messages sent without an end (WANT), so
- * after KFR_URGENT_RUN of them one request goes. Requests of one user keep their order;
- * users take turns.
+ * after KFR_URGENT_RUN of them jobs and one request go. Requests of one user keep their
+ * order; users take turns.
  *
  * The thread that pumps is a ULP's that has posted something, or a softirq. It
  * posts at most KFR_PUMP_MAX items, so that other threads' work and completions
@@ -588,8 +588,8 @@ static bool kfr_next_other(struct kfr_conn *conn, struct kfr_step *step)
 }
 
 /*
- * Fills in the next step, in the order of priority. Return: false if there is
- * none, or no room for the first one; a completion pumps again.
+ * Fills in the next step. Return: false if there is none, or no room for it; a
+ * completion pumps again.
  */
 static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 {
@@ -605,8 +605,10 @@ static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 		return kfr_next_urgent(conn, step);
 	if (!urgent && conn->ack_due)
 		return kfr_next_ack(conn, step);
-	return kfr_next_other(conn, step) ||
-	       (urgent && kfr_next_urgent(conn, step));
+	if (kfr_next_other(conn, step))
+		return true;
+	conn->urgent_run = 0;
+	return urgent && kfr_next_urgent(conn, step);
 }
 
 /**
