@@ -789,7 +789,8 @@ void kfr_pump(struct kfr_conn *conn)
 	}
 	conn->pumping = false;
 	if (conn->flushing && list_empty(&conn->urgent) &&
-	    list_empty(&conn->data) && conn->nwire == KFR_TXBUFS)
+	    list_empty(&conn->data) && !conn->ack_due &&
+	    conn->nwire == KFR_TXBUFS)
 		complete_all(&conn->idle);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (more)
