@@ -607,7 +607,9 @@ static bool kfr_next(struct kfr_conn *conn, struct kfr_step *step)
 		return kfr_next_ack(conn, step);
 	if (kfr_next_other(conn, step))
 		return true;
-	conn->urgent_run = 0;
+	/* Not for want of a wire buffer: a request gets the next one. */
+	if (!list_empty(&conn->free_wire))
+		conn->urgent_run = 0;
 	return urgent && kfr_next_urgent(conn, step);
 }
 
