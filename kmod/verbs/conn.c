@@ -64,8 +64,13 @@ static unsigned int kfv_conn_cqes(const struct kfv_conn *conn)
 	return max_t(unsigned int, conn->nr_cqe, KFV_MIN_CQES);
 }
 
-/* It has a queue pair, or goes: the request that it took over counts no more. */
-static void kfv_conn_drop_request(struct kfv_conn *conn)
+/**
+ * kfv_conn_drop_request() - the request that a connection has taken over counts no more
+ * @conn: of an endpoint that was enabled, or goes
+ *
+ * Context: process; caller holds conn->ctl, or has the last reference.
+ */
+void kfv_conn_drop_request(struct kfv_conn *conn)
 {
 	if (conn->asker)
 		kfv_uncount(&conn->pd->dev->waiting, conn->asker, 1);
@@ -323,8 +328,6 @@ int kfv_conn_enable(struct kfv_conn *conn)
 		err = kfv_conn_create_qp(conn);
 	if (err)
 		kfv_conn_disable(conn);
-	else
-		kfv_conn_drop_request(conn);
 	return err;
 }
 

@@ -38,6 +38,8 @@ int kfv_ep_enable(struct kfv_ep *ep)
 	err = kfi_ep_base_enable(&ep->base);
 	if (err)
 		kfv_conn_disable(ep->conn);
+	else
+		kfv_conn_drop_request(ep->conn);
 	return err;
 }
 

@@ -684,6 +684,7 @@ int kfv_ep_enable(struct kfv_ep *ep);
 void kfv_conn_init(struct kfv_conn *conn, struct kfv_pd *pd, size_t tx_size,
 		   size_t rx_size);
 void kfv_conn_put(struct kfv_conn *conn);
+void kfv_conn_drop_request(struct kfv_conn *conn);
 int kfv_conn_enable(struct kfv_conn *conn);
 bool kfv_path_ok(const struct rdma_cm_id *id);
 int kfv_conn_rts(struct kfv_conn *conn);

@@ -189,6 +189,24 @@ def test_user_has_few_requests(device: kp.Device) -> None:
             second.close()
 
 
+def test_request_counts_although_its_endpoint_is_not_enabled(device: kp.Device) -> None:
+    """X3: it has no queue for its completions, so it cannot be."""
+    guest_modules.need()
+    with topology.rxe_on_dummy() as link, contextlib.ExitStack() as stack:
+        net = Net(device, link, stack)
+        with parameter("max_connreqs", 1):
+            net.peer().ep.connect()
+            domain = stack.enter_context(net.fabric.domain(net.info))
+            taken = stack.enter_context(domain.endpoint(net.request()))
+            taken.bind(stack.enter_context(net.fabric.eq()))
+            with pytest.raises(kp.KfiError) as error:
+                taken.enable()
+            assert error.value.errno == kp.KfabricErrno.KFI_ENOCQ
+            refused = net.peer()
+            refused.ep.connect()
+            assert refused.eq_error().err == errno.ECONNREFUSED
+
+
 def test_request_counts_until_it_is_accepted(device: kp.Device) -> None:
     """X3: also with an endpoint that has taken it over; its close rejects it, and makes room."""
     guest_modules.need()
