@@ -197,8 +197,9 @@ def test_request_counts_although_its_endpoint_is_not_enabled(device: kp.Device) 
         with parameter("max_connreqs", 1):
             net.peer().ep.connect()
             domain = stack.enter_context(net.fabric.domain(net.info))
+            eq = stack.enter_context(net.fabric.eq())
             taken = stack.enter_context(domain.endpoint(net.request()))
-            taken.bind(stack.enter_context(net.fabric.eq()))
+            taken.bind(eq)
             with pytest.raises(kp.KfiError) as error:
                 taken.enable()
             assert error.value.errno == kp.KfabricErrno.KFI_ENOCQ
