@@ -58,11 +58,10 @@ static int kfv_mr_fill(void *arg, struct page *page, unsigned int offset,
 	return 0;
 }
 
-/* On success the pages are mapped for the device, in both directions. */
-static int kfv_region_map(struct kfv_region *region, const struct kfv_vec *vec,
-			  struct kfv_mr_walk *walk)
+/* The pages of a region, in a table that the caller frees. */
+static int kfv_region_list(struct kfv_region *region, const struct kfv_vec *vec,
+			   struct kfv_mr_walk *walk)
 {
-	struct ib_device *ib = region->pd->dev->ib;
 	int err;
 
 	err = kfv_vec_walk(vec, kfv_mr_measure, walk);
@@ -70,27 +69,31 @@ static int kfv_region_map(struct kfv_region *region, const struct kfv_vec *vec,
 		return err;
 	if (!walk->runs)
 		return -EINVAL;
-	if (walk->pages > ib->attrs.max_fast_reg_page_list_len)
-		return -E2BIG;
-
 	err = sg_alloc_table(&region->sgt, walk->runs, GFP_KERNEL_ACCOUNT);
 	if (err)
 		return err;
 	walk->sg = region->sgt.sgl;
 	err = kfv_vec_walk(vec, kfv_mr_fill, walk);
-	if (!err)
-		err = ib_dma_map_sgtable_attrs(ib, &region->sgt,
-					       DMA_BIDIRECTIONAL, 0);
 	if (err)
 		sg_free_table(&region->sgt);
 	return err;
+}
+
+/* On success the pages are mapped for the device, in both directions. */
+static int kfv_region_map(struct kfv_region *region,
+			  const struct kfv_mr_walk *walk)
+{
+	struct ib_device *ib = region->pd->dev->ib;
+
+	if (walk->pages > ib->attrs.max_fast_reg_page_list_len)
+		return -E2BIG;
+	return ib_dma_map_sgtable_attrs(ib, &region->sgt, DMA_BIDIRECTIONAL, 0);
 }
 
 static void kfv_region_unmap(struct kfv_region *region)
 {
 	ib_dma_unmap_sgtable_attrs(region->pd->dev->ib, &region->sgt,
 				   DMA_BIDIRECTIONAL, 0);
-	sg_free_table(&region->sgt);
 }
 
 /*
@@ -168,44 +171,64 @@ static void kfv_region_destroy(struct work_struct *work)
 	kfi_test_hook_point(KFI_HOOK_D9, region->pd->domain_id);
 	ib_dereg_mr(region->ib);
 	kfv_region_unmap(region);
+	sg_free_table(&region->sgt);
 	kfv_pd_put(region->pd);
 	complete_all(&region->done);
 	kref_put(&region->ref, kfv_region_release);
 	module_put(THIS_MODULE);
 }
 
-/* Return: a region with the work item's reference, or an error pointer. */
-static struct kfv_region *kfv_region_new(struct kfv_domain *domain,
-					 const struct kfv_vec *vec, u64 access)
+/*
+ * A charged allocation may be held up where the user's memory is short. So it is made
+ * before the lock, which a removal of the device waits for.
+ * Return: a region with the work item's reference and nothing of the device, or an
+ * error pointer.
+ */
+static struct kfv_region *kfv_region_new(const struct kfv_vec *vec,
+					 struct kfv_mr_walk *walk)
 {
-	struct kfv_pd *pd = domain->pd;
-	struct kfv_mr_walk walk = { 0 };
 	struct kfv_region *region;
 	int err;
 
-	lockdep_assert_held(&domain->lock);
 	region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
 	if (!region)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&region->ref);
 	init_completion(&region->done);
 	INIT_WORK(&region->work, kfv_region_destroy);
-	region->pd = pd;
-	err = kfv_region_map(region, vec, &walk);
-	if (err)
-		goto err_free;
-	err = kfv_region_register(domain, region, walk.pages, walk.first,
-				  access);
-	if (err)
-		goto err_unmap;
-	kfv_pd_get(pd);
-	return region;
-
-err_unmap:
-	kfv_region_unmap(region);
-err_free:
+	err = kfv_region_list(region, vec, walk);
+	if (!err)
+		return region;
 	kfree(region);
 	return ERR_PTR(err);
+}
+
+static void kfv_region_free(struct kfv_region *region)
+{
+	sg_free_table(&region->sgt);
+	kfree(region);
+}
+
+/* Gives a new region what it has of the device. */
+static int kfv_region_open(struct kfv_domain *domain, struct kfv_region *region,
+			   const struct kfv_mr_walk *walk, u64 access)
+{
+	int err;
+
+	lockdep_assert_held(&domain->lock);
+	if (kfv_gone(domain->dev))
+		return -ENODEV;
+	region->pd = domain->pd;
+	err = kfv_region_map(region, walk);
+	if (err)
+		return err;
+	err = kfv_region_register(domain, region, walk->pages, walk->first,
+				  access);
+	if (err)
+		kfv_region_unmap(region);
+	else
+		kfv_pd_get(region->pd);
+	return err;
 }
 
 /*
@@ -370,26 +393,32 @@ static void kfv_mr_attach(struct kfv_mr *mr, struct kfv_region *region)
 static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
 		       u64 access, struct kfid_mr **ret, void *context)
 {
+	struct kfv_mr_walk walk = { 0 };
 	struct kfv_region *region;
 	struct kfv_mr *mr;
+	int err;
 
+	region = kfv_region_new(vec, &walk);
+	if (IS_ERR(region))
+		return PTR_ERR(region);
 	mr = kfv_mr_new(domain, vec, context);
-	if (IS_ERR(mr))
+	if (IS_ERR(mr)) {
+		kfv_region_free(region);
 		return PTR_ERR(mr);
+	}
 
 	mutex_lock(&domain->lock);
-	region = ERR_PTR(-ENODEV);
-	if (!kfv_gone(domain->dev))
-		region = kfv_region_new(domain, vec, access);
-	if (!IS_ERR(region)) {
+	err = kfv_region_open(domain, region, &walk, access);
+	if (!err) {
 		kfv_mr_attach(mr, region);
 		list_add_tail(&mr->link, &domain->mrs);
 	}
 	mutex_unlock(&domain->lock);
-	if (IS_ERR(region)) {
+	if (err) {
+		kfv_region_free(region);
 		kfi_fid_put(&domain->base.domain.fid);
 		kfree(mr);
-		return PTR_ERR(region);
+		return err;
 	}
 
 	*ret = &mr->mr;
