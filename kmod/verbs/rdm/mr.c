@@ -16,6 +16,9 @@
 
 #include "rdm.h"
 
+/* A connected endpoint compares what is there with its domain, whose region or not. */
+static_assert(offsetof(struct kfr_mr, rdm) == offsetof(struct kfv_mr, domain));
+
 #define KFR_MR_ACCESS	(KFI_SEND | KFI_RECV | KFI_READ | KFI_WRITE | \
 			 KFI_REMOTE_READ | KFI_REMOTE_WRITE)
 #define KFR_MR_REMOTE	(KFI_REMOTE_READ | KFI_REMOTE_WRITE)
