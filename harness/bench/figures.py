@@ -130,7 +130,7 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(("rdmread", "rawread"), _wrong("reads returned wrong bytes")),
     "tags": _wrong("messages went to the receive of another tag"),
     **dict.fromkeys(("poll", "ioctl", "fi_poll"), _wrong("calls did not return the ready queues")),
-    "herd": _herd_faults,
+    **dict.fromkeys(("herd", "epoll"), _herd_faults),
     "flood": _flood_faults,
     "rxe": _rxe_faults,
     **dict.fromkeys(("events", "talk"), _wrong("messages did not arrive")),
@@ -144,9 +144,10 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
     return [
         *_wait_rows(instructions, times),
         *_poll_rows(instructions),
-        _herd_row(times, "exclusive, one at a time", "1 1", 1.02),
-        _herd_row(times, "exclusive, all at once", "1 0", 1.02),
-        _herd_row(times, "not exclusive", "0 1", None),
+        _herd_row(times, "exclusive, one at a time", "herd", "1 1", 1.02),
+        _herd_row(times, "EPOLLEXCLUSIVE, one at a time", "epoll", "", None),
+        _herd_row(times, "exclusive, all at once", "herd", "1 0", 1.02),
+        _herd_row(times, "not exclusive", "herd", "0 1", None),
         _flood_row(times),
         _memory_row(times, "sleeper", "a thread in kfi_wait, beyond its stack", 200),
         _memory_row(times, "member", "a member of a poll set", 128),
@@ -274,9 +275,11 @@ def _poll_rows(samples: Sequence[Sample]) -> list[Row]:
     return found
 
 
-def _herd_row(samples: Sequence[Sample], title: str, mode: str, goal: float | None) -> Row:
+def _herd_row(
+    samples: Sequence[Sample], title: str, kind: str, mode: str, goal: float | None
+) -> Row:
     """Wake-ups per event; the mode says whether waits are exclusive and events paced."""
-    figures = _find(samples, "herd", plans.THREADS, None, *mode.split()).figures
+    figures = _find(samples, kind, plans.THREADS, None, *mode.split()).figures
     wakes, events = figures["wakes"], figures["events"]
     raw = f"{wakes} / {events} events, {events - figures['read']} lost"
     return Row(f"wakes: {title}", wakes / events, goal, raw)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kfabric_py as kp
-from kfabric.bench import dead_peers, events, figures, libfabric, plans, talk
+from kfabric.bench import crowd, dead_peers, events, figures, libfabric, plans, talk
 from kfabric.bench.rxe import Link
 from kfabric.guest import modules as guest_modules
 from kfabric_py import _uapi
@@ -101,6 +101,8 @@ def measure(line: str, link: Link) -> dict[str, int]:
         if words[0] == plans.TALKERS[1]:
             return talk.of_verbs(link.link, rounds)
         return talk.of_kfabric(_loops(), link.link, rounds)
+    if name == "epoll":
+        return crowd.measure(*map(int, words))
     if name == "exit":
         return dead_peers.measure(link.link, int(words[0]))
     if name == "ioctl":

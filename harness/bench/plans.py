@@ -109,6 +109,7 @@ TIMES: tuple[str, ...] = (
     f"herd {THREADS} {_EVENTS} 1 1",
     f"herd {THREADS} {_EVENTS} 1 0",
     f"herd {THREADS} {_HERD} 0 1",
+    f"epoll {THREADS} {_HERD}",
     f"flood {FLOOD}",
     *(f"memory {kind} {count}" for kind, count in CROWDS.items()),
     *_rxe(*_RXE_TIMED),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kfabric.bench import figures, games, host, plans
+from kfabric.bench import crowd, figures, games, host, plans
 from kfabric.bench.figures import Row, Sample
 from kfabric.errors import ExitStatus
 
@@ -29,7 +29,7 @@ def measured(line: str) -> Sample:
     if words[0] == "trip":
         cost = 1040 if words[1] == "msg" else 1000
         return Sample(line, {"ns": cost * int(words[3]), "stalled": 0, "error": 0})
-    if words[0] == "herd":
+    if words[0] in ("herd", "epoll"):
         events = int(words[2])
         return Sample(line, {"events": events, "read": events, "wakes": events})
     if words[0] == "memory":
@@ -120,6 +120,13 @@ def test_the_fastest_provider_counts() -> None:
     assert "(shm)" in found.raw
 
 
+def test_each_event_of_epoll_is_read_once() -> None:
+    """By one of the threads, whose descriptors all show it; and all of them end."""
+    told = crowd.measure(threads=8, events=50)
+    assert (told["events"], told["read"]) == (50, 50)
+    assert told["wakes"] >= 50
+
+
 def test_a_row_without_its_figures_is_missing() -> None:
     counted, timed = whole()
     with pytest.raises(figures.Missing, match="flood"):
@@ -132,6 +139,7 @@ def test_a_row_without_its_figures_is_missing() -> None:
         ("pingpong kfi", {"stalled": 1}),
         ("pingpong kfi", {"error": -4}),
         ("herd", {"read": 1}),
+        ("epoll", {"read": 1}),
         ("flood", {"read": 1}),
         ("flood", {"ready": -110}),
         ("flood", {"drained": 0}),
