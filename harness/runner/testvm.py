@@ -8,9 +8,9 @@ from pathlib import Path
 
 from kfabric import names
 from kfabric.guest.modules import OURS
-from kfabric.steer import plugin
+from kfabric.steer import board
 from kfabric.steer.plan import Plan
-from kfabric.vm import asked, prepare, userbuild, usermodule
+from kfabric.vm import asked, plugins, prepare, userbuild, usermodule
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 from kfabric.vm.usermodule import UserModule
@@ -67,7 +67,9 @@ def boot(
 def _steered(spec: VmSpec, tested: UserModule | None, plan: Plan) -> VmSpec:
     """The same guest, whose CPUs are held as a plan says; TCG must run it."""
     plan = replace(plan, modules=tuple(_under_test(spec, tested) if tested else OURS))
-    return replace(spec, plugin=plugin.ensure(), env={**spec.env, **plan.environment()})
+    return replace(
+        spec, plugin=plugins.ensure(board.PLUGIN), env={**spec.env, **plan.environment()}
+    )
 
 
 def _under_test(spec: VmSpec, tested: UserModule) -> Iterator[str]:

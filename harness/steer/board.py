@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+PLUGIN = Path(__file__).with_name("plugin.c")
 MODULES = 16
 POINTS = 1 << 22
 AREA = range(0xFFFF_FFFF_A000_0000, 0xFFFF_FFFF_FF00_0000)

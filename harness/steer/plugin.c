@@ -13,42 +13,11 @@
  * The board is read without a lock. The end of a module's code is written after everything that
  * concerns it, and is 0 while the rest changes.
  */
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
-/*
- * The interface of qemu-plugin.h, version 1, as far as it is used: Debian has no package with
- * that header. QEMU refuses a plugin whose version it does not know.
- */
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_plugin_tb;
-struct qemu_info {
-	const char *target_name;
-	struct {
-		int min;
-		int cur;
-	} version;
-	bool system_emulation;
-};
-
-enum { QEMU_PLUGIN_CB_NO_REGS };
-
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
-					   void (*cb)(qemu_plugin_id_t id,
-						      struct qemu_plugin_tb *tb));
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
-					  void (*cb)(unsigned int cpu, void *data),
-					  int flags, void *data);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
-
-#define EXPORT __attribute__((visibility("default")))
+#include "tcg_plugin.h"
 
 EXPORT int qemu_plugin_version = 1;
 
@@ -172,25 +141,11 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 						     (void *)(uintptr_t)pc);
 }
 
-/* An empty board, on which nothing is held. */
-static struct board *make_board(const char *path)
-{
-	void *map = MAP_FAILED;
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	if (fd < 0)
-		return NULL;
-	if (!ftruncate(fd, sizeof(struct board)))
-		map = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	return map == MAP_FAILED ? NULL : map;
-}
-
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
 			       char **argv)
 {
 	if (argc == 1 && !strncmp(argv[0], "board=", 6))
-		board = make_board(argv[0] + 6);
+		board = make_board(argv[0] + 6, sizeof(*board));
 	if (!board || strcmp(info->target_name, "x86_64")) {
 		fprintf(stderr, "kfabric: the plugin has no board, or no x86-64 guest\n");
 		return -1;

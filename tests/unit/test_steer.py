@@ -15,9 +15,10 @@ import pytest
 
 from kfabric import names
 from kfabric.guest import aim
-from kfabric.steer import board, plan, plugin, show
+from kfabric.steer import board, plan, show
 from kfabric.steer.board import Holds
 from kfabric.steer.plan import Aim, Function, Plan
+from kfabric.vm import plugins
 
 BASE = board.AREA.start
 HOLDS = Holds(7, 2, 1_000_000, 0b1001)
@@ -54,7 +55,7 @@ def pass_point(path: Path, number: int, visits: int, holds: int, held_ns: int) -
 
 def test_board_has_the_size_that_the_plugin_maps(tmp_path: Path) -> None:
     """The numbers in plugin.c and in board.py are the same."""
-    source = plugin.SOURCE.read_text()
+    source = board.PLUGIN.read_text()
     assert re.search(r"#define MODULES (\d+)", source)[1] == str(board.MODULES)  # type: ignore[index]
     assert "#define POINTS (1U << 22)" in source and board.POINTS == 1 << 22
     begin, end = re.findall(r"#define MODULES_\w+ (0x\w+)ULL", source)
@@ -69,8 +70,8 @@ def test_plugin_compiles_with_the_layout_that_the_host_reads(tmp_path: Path) -> 
     checks = [f"offsetof(struct board, {name}) == {at}" for name, at in wanted.items()]
     checks += [f"sizeof(struct board) == {board.SIZE}", "offsetof(struct module, end) == 80"]
     asserts = "".join(f'_Static_assert({check}, "");\n' for check in checks)
-    source.write_text(f'#include "{plugin.SOURCE}"\n{asserts}')
-    argv = [*plugin.GCC, "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
+    source.write_text(f'#include "{board.PLUGIN}"\n{asserts}')
+    argv = [*plugins.GCC, "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
