@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Replays an execution: to its end, to say whether the guest did the same, or to a moment of it."""
+"""Replays an execution: to its end, to say whether the guest did the same, or to a moment of it.
+
+The last call of a function is found in two replays. The first one counts the calls. In the second
+one QEMU stops the guest a few calls before, and gdb goes the rest.
+"""
 
 import filecmp
 import subprocess
@@ -7,29 +11,54 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from kfabric.errors import UsageError, counted
 from kfabric.replay import gdb
+from kfabric.replay.counter import Counter
 from kfabric.replay.execution import Execution
 from kfabric.replay.gdb import Moment, Stop
 from kfabric.replay.qemu import CONSOLE, OUTPUT, Machine, Mode
 from kfabric.vm.steps import say
 
 COMPARED = (OUTPUT, CONSOLE)
+_BOARD = "calls"
+_LEFT = (16, 1024)
+"""Calls that are left for gdb, which needs 0.2 s for each: if QEMU stops too late, more."""
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """A guest that will do the same again.
+
+    Attributes:
+        place: the directory that gets what it prints.
+        counter: of the calls of a function, if there is one.
+    """
+
+    machine: Machine
+    place: Path
+    counter: Counter
 
 
 @contextmanager
-def replaying(execution: Execution) -> Iterator[tuple[Machine, Path]]:
-    """A guest that will do the same again, and the directory that gets what it prints.
+def replaying(execution: Execution, function: int = 0, near: int = 0) -> Iterator[_Replay]:
+    """A guest that will do the same again.
+
+    Args:
+        function: the address of the one whose calls are counted; 0: none.
+        near: as in :class:`Counter`.
 
     Raises SetupError, UsageError.
     """
     with tempfile.TemporaryDirectory(prefix="kfabric-", dir=execution.directory) as scratch:
         place = Path(scratch)
         execution.unpack(place)
-        with Machine(execution.about.hardware, place, Mode.REPLAY) as machine:
-            yield machine, place
+        counter = Counter(place / _BOARD, function, near)
+        plugin = counter.argv() if function else []
+        with Machine(execution.about.hardware, place, Mode.REPLAY, plugin) as machine:
+            yield _Replay(machine, place, counter)
 
 
 def replay(execution: Execution, seconds: float) -> list[str]:
@@ -37,9 +66,9 @@ def replay(execution: Execution, seconds: float) -> list[str]:
 
     Raises CommandTimeout, GuestLost, SetupError.
     """
-    with replaying(execution) as (machine, place):
-        machine.finish(time.monotonic() + seconds)
-        recorded = execution.directory
+    with replaying(execution) as guest:
+        guest.machine.finish(time.monotonic() + seconds)
+        recorded, place = execution.directory, guest.place
         return [n for n in COMPARED if not filecmp.cmp(recorded / n, place / n, shallow=False)]
 
 
@@ -52,37 +81,64 @@ def look(execution: Execution, moment: Moment, seconds: float) -> str:
     Raises:
         SetupError: the host lacks something, or gdb did not get there.
         UsageError: the guest has no such function, or has not called it so often.
+        GuestError: QEMU failed, or was not there in time.
     """
-    stop = _stop(execution, moment, seconds)
-    with _standing(execution) as commands:
+    with _before(execution, moment, seconds) as (commands, stop):
         if found := gdb.look(commands, stop, seconds):
             return found
-    raise UsageError(f"the guest has called {moment.function} less often")
+    raise _too_few(moment)
 
 
 def debug(execution: Execution, moment: Moment | None, seconds: float) -> int:
     """Give the terminal to gdb, at a moment or at the beginning; its status. Raises as look()."""
-    going = _stop(execution, moment, seconds).commands() if moment else []
-    with _standing(execution) as commands:
-        words = gdb.argv([*commands, *going, "delete"], batch=False)
-        return subprocess.run(words, check=False).returncode
+    if moment:
+        with _before(execution, moment, seconds) as (commands, stop):
+            return _terminal([*commands, *stop.commands(), "delete"])
+    with replaying(execution) as guest:
+        return _terminal(gdb.connecting(execution, guest.place, guest.machine.debugger))
 
 
-def _stop(execution: Execution, moment: Moment, seconds: float) -> Stop:
-    """The breakpoint of a moment. That of the last call takes a replay that counts the calls."""
-    address = gdb.find(execution, moment.function)
-    number = moment.number
-    if not number:
-        with _standing(execution) as commands:
-            number = gdb.calls(commands, address, seconds)
-        if not number:
-            raise UsageError(f"the guest has not called {moment.function}")
-        say(f"{moment.function} was called {counted(number, 'time')}")
-    return Stop(address, number - 1)
+def _terminal(commands: list[str]) -> int:
+    return subprocess.run(gdb.argv(commands, batch=False), check=False).returncode
 
 
 @contextmanager
-def _standing(execution: Execution) -> Iterator[list[str]]:
-    """A guest that stands at the beginning, and gdb's commands that connect."""
-    with replaying(execution) as (machine, place):
-        yield gdb.connecting(execution, place, machine.debugger)
+def _before(
+    execution: Execution, moment: Moment, seconds: float
+) -> Iterator[tuple[list[str], Stop]]:
+    """A guest that stands before a moment; gdb's commands that connect, and the way that is left.
+
+    Raises as look().
+    """
+    address = gdb.find(execution, moment.function)
+    number = moment.number or _calls(execution, moment, address, seconds)
+    for rest in (*_LEFT, number):
+        near = max(0, number - 1 - rest)
+        with replaying(execution, address, near) as guest:
+            deadline = time.monotonic() + seconds
+            if near and not guest.machine.stop_after(guest.counter, deadline):
+                raise _too_few(moment)
+            left = number - 1 - guest.counter.calls()
+            if near and left < 1:
+                say(f"QEMU has not stopped the guest before {moment}: trying again")
+                continue
+            yield (
+                gdb.connecting(execution, guest.place, guest.machine.debugger),
+                Stop(address, left),
+            )
+            return
+
+
+def _calls(execution: Execution, moment: Moment, address: int, seconds: float) -> int:
+    """How often the function of a moment was called; it takes a replay. Raises as look()."""
+    with replaying(execution, address) as guest:
+        guest.machine.finish(time.monotonic() + seconds)
+        number = guest.counter.calls()
+    if not number:
+        raise UsageError(f"the guest has not called {moment.function}")
+    say(f"{moment.function} was called {counted(number, 'time')}")
+    return number
+
+
+def _too_few(moment: Moment) -> UsageError:
+    return UsageError(f"the guest has called {moment.function} less often")

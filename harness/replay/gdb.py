@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""gdb on a replayed guest, which runs to a moment of an execution and stops there.
-
-The last call of a function is found in two replays. The first one counts the calls, and the second
-one stops at the last.
-"""
+"""gdb on a replayed guest, which runs to a moment of an execution and stops there."""
 
 import re
 import subprocess
@@ -30,10 +26,7 @@ _HERE = "the guest stands here"
 _FRAMES = 40
 _FRAME = re.compile(r"#\d+ .*")
 _OF_A_PROCESS = re.compile(r"#\d+ +0x0000")
-_MOST = 2**31 - 1
-"""More calls than gdb can ignore."""
 _MOMENT = re.compile(r"(?:last|call (?P<number>[1-9]\d{0,8})) (?:call )?of (?P<name>[\w.]+)")
-_HIT = re.compile(r"breakpoint already hit (\d+) time")
 
 
 @dataclass(frozen=True)
@@ -65,15 +58,19 @@ class Stop:
 
     Attributes:
         address: of its first instruction.
-        skipped: calls at which the guest does not stop.
+        passed: calls from here on at which the guest does not stop.
     """
 
     address: int
-    skipped: int = _MOST
+    passed: int
 
     def commands(self) -> list[str]:
-        """gdb's, which run the guest there; a hardware breakpoint does not change the guest."""
-        return [f"hbreak *{self.address:#x}", f"ignore $bpnum {self.skipped}", "continue"]
+        """gdb's, which run the guest there; a hardware breakpoint does not change the guest.
+
+        gdb does not notice a breakpoint where the guest already stands.
+        """
+        passed = f"{self.passed} - ($pc == {self.address:#x})"
+        return [f"hbreak *{self.address:#x}", f"ignore $bpnum {passed}", "continue"]
 
 
 def connecting(execution: Execution, place: Path, socket: Path) -> list[str]:
@@ -114,17 +111,6 @@ def argv(commands: Iterable[str], batch: bool) -> list[str]:
     """The command line of gdb."""
     words = [PROGRAM, "-q", "-nx", *(["-batch"] if batch else [])]
     return [*words, *(word for command in commands for word in ("-ex", command))]
-
-
-def calls(commands: Sequence[str], address: int, seconds: float) -> int:
-    """Replay to the end; how often a function was called. Raises SetupError."""
-    counting = [*Stop(address).commands(), f"echo {_HERE}\\n", "info breakpoints"]
-    text = _run([*commands, *counting], seconds)
-    before, mark, after = text.partition(f"{_HERE}\n")
-    if not mark or "hw breakpoint" not in after:
-        raise SetupError("gdb did not count the calls", console=before[-2000:])
-    found = _HIT.search(after)
-    return int(found[1]) if found else 0
 
 
 def look(commands: Sequence[str], stop: Stop, seconds: float) -> str:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kfabric.errors import BootError, CommandTimeout, GuestLost, starved
+from kfabric.replay.counter import Counter
 from kfabric.vm import argv as qemu
 from kfabric.vm.argv import quote
 from kfabric.vm.qmp import QmpLink
@@ -150,9 +151,12 @@ class Machine:
 
     Args:
         place: as that of :func:`argv`.
+        plugin: further arguments.
     """
 
-    def __init__(self, hardware: Hardware, place: Path, mode: Mode) -> None:
+    def __init__(
+        self, hardware: Hardware, place: Path, mode: Mode, plugin: Sequence[str] = ()
+    ) -> None:
         self._place = place
         self._stack = ExitStack()
         (line, theirs), (monitor, its) = socket.socketpair(), socket.socketpair()
@@ -162,7 +166,7 @@ class Machine:
         self.debugger = Path(short) / "gdb"
         """The socket for gdb."""
         sockets = Sockets(theirs.fileno(), its.fileno(), self.debugger)
-        words = argv(hardware, place, mode, sockets)
+        words = [*argv(hardware, place, mode, sockets), *plugin]
         with (place / ERRORS).open("wb") as errors, theirs, its:
             self._process = subprocess.Popen(
                 [*END_WITH_US, *words],
@@ -192,6 +196,26 @@ class Machine:
 
     def finish(self, deadline: float) -> None:
         """Replay a guest to its end. Raises CommandTimeout, GuestLost."""
+        for _ in self._going(deadline):
+            pass
+
+    def stop_after(self, counter: Counter, deadline: float) -> bool:
+        """Replay a guest until the counter has come near, and stop it there, or soon after.
+
+        Returns:
+            Whether it came so far before its end.
+
+        Raises as :meth:`finish`.
+        """
+        for _ in self._going(deadline):
+            if counter.calls() >= counter.near:
+                self._execute("stop")
+                counter.stopped()
+                return True
+        return False
+
+    def _going(self, deadline: float) -> Iterator[None]:
+        """Looks at a replayed guest, until its end. Raises CommandTimeout, GuestLost."""
         self._execute("cont")
         pulse = _Pulse(self._process.pid)
         while self._process.poll() is None:
@@ -202,6 +226,7 @@ class Machine:
                 return
             if time.monotonic() >= deadline:
                 raise CommandTimeout("the replay has not come to its end in time", starved())
+            yield
             time.sleep(POLL_SECONDS)
         if self._process.returncode:
             raise GuestLost(self.reason(), starved(), self._console())

@@ -4,20 +4,32 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
-from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kfabric import names
 from kfabric.errors import GuestLost, SetupError, UsageError
-from kfabric.replay import again, command, execution, frames, gdb, material, record, symbols
+from kfabric.replay import (
+    again,
+    command,
+    counter,
+    execution,
+    frames,
+    gdb,
+    material,
+    record,
+    symbols,
+)
 from kfabric.replay import qemu as qemu_process
 from kfabric.replay.execution import About, Execution
 from kfabric.replay.frames import Kind, Row
@@ -27,7 +39,7 @@ from kfabric.replay.record import Errand
 from kfabric.replay.symbols import Loaded
 from kfabric.runner import executions
 from kfabric.vm import argv as qemu
-from kfabric.vm import disk
+from kfabric.vm import disk, plugins
 from kfabric.vm.errand import STATUS, Order
 
 HARDWARE = Hardware(Path("/boot/linux"), Path("/boot/initrd"), "quiet", 640)
@@ -253,7 +265,8 @@ def test_other_words_are_no_moment(text: str) -> None:
 
 def test_stop_is_a_hardware_breakpoint_behind_the_calls_before() -> None:
     """A guest that is replayed must not be changed."""
-    assert Stop(0x1000, 2).commands() == ["hbreak *0x1000", "ignore $bpnum 2", "continue"]
+    passed = "ignore $bpnum 2 - ($pc == 0x1000)"
+    assert Stop(0x1000, 2).commands() == ["hbreak *0x1000", passed, "continue"]
 
 
 def test_function_that_the_guest_lacks_is_wrong_usage(kept: Execution) -> None:
@@ -273,28 +286,6 @@ def test_execution_without_symbols_says_so(kept: Execution) -> None:
         gdb.find(kept, "ring")
 
 
-@pytest.mark.parametrize(
-    ("shown", "counted"),
-    [
-        ("1 hw breakpoint keep y 0x10 <wait>\n\tbreakpoint already hit 12 times\n", 12),
-        ("1 hw breakpoint keep y 0x10 <wait>\n\tignore next 7 hits\n", 0),
-    ],
-)
-def test_calls_are_those_that_gdb_has_passed(
-    monkeypatch: pytest.MonkeyPatch, shown: str, counted: int
-) -> None:
-    """A replay without a stop counts them."""
-    monkeypatch.setattr(gdb, "_run", lambda _commands, _seconds: f"{gdb._HERE}\n{shown}")
-    assert gdb.calls([], 0x10, 1.0) == counted
-
-
-def test_calls_are_not_counted_if_gdb_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """W1: no breakpoint is no count of zero."""
-    monkeypatch.setattr(gdb, "_run", lambda _commands, _seconds: f"{gdb._HERE}\nno registers\n")
-    with pytest.raises(SetupError, match="did not count"):
-        gdb.calls([], 0x10, 1.0)
-
-
 def test_place_is_shown_if_the_guest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the end of the execution it is somewhere else."""
     text = f"noise\n{gdb._HERE}\n0x10\n#0  wait ()\n#1  0x00007f3270c8c350 in ?? ()\n"
@@ -306,17 +297,76 @@ def test_place_is_shown_if_the_guest_is_there(monkeypatch: pytest.MonkeyPatch) -
         gdb.look([], Stop(0x10, 1), 1.0)
 
 
+class Called:
+    """A guest in whose replays a function is called so often, and that QEMU stops late.
+
+    Attributes:
+        total: calls of the function.
+        late: calls from the one that QEMU was to stop at to the one that it does stop at.
+        begun: how often it was replayed.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, total: int, late: int = 0) -> None:
+        self.total, self.late, self.begun, self._calls = total, late, 0, 0
+        monkeypatch.setattr(again, "replaying", self.replaying)
+        monkeypatch.setattr(gdb, "connecting", lambda *_: [])
+
+    @contextlib.contextmanager
+    def replaying(self, _: Execution, function: int = 0, near: int = 0) -> Iterator[Any]:
+        """As that of the module."""
+        self.begun += 1
+        self._calls = 0
+        count = SimpleNamespace(near=near, calls=lambda: self._calls)
+        machine = SimpleNamespace(finish=self._finish, stop_after=self._stop_after, debugger="")
+        yield SimpleNamespace(machine=machine, place=None, counter=count)
+
+    def _finish(self, _: float) -> None:
+        self._calls = self.total
+
+    def _stop_after(self, count: Any, _: float) -> bool:
+        self._calls = min(self.total, count.near + self.late)
+        return bool(self.total >= count.near)
+
+
 def test_function_that_was_not_called_is_wrong_usage(
     monkeypatch: pytest.MonkeyPatch, kept: Execution
 ) -> None:
     """Nothing is shown then."""
-    monkeypatch.setattr(again, "_standing", lambda _: nullcontext([]))
-    monkeypatch.setattr(gdb, "calls", lambda *_: 0)
     monkeypatch.setattr(gdb, "look", lambda *_: "")
+    Called(monkeypatch, 0)
     with pytest.raises(UsageError, match="has not called ring"):
         again.look(kept, Moment("ring"), 1.0)
     with pytest.raises(UsageError, match="less often"):
         again.look(kept, Moment("ring", 3), 1.0)
+    Called(monkeypatch, 50)
+    with pytest.raises(UsageError, match="less often"):
+        again.look(kept, Moment("ring", 100), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("total", "late", "begun", "left"),
+    [(5, 0, 2, 4), (2000, 0, 2, 16), (2000, 9, 2, 7), (2000, 16, 3, 1008), (2000, 1500, 4, 1999)],
+)
+def test_few_calls_are_left_for_the_debugger(
+    monkeypatch: pytest.MonkeyPatch, kept: Execution, total: int, late: int, begun: int, left: int
+) -> None:
+    """W1: it never goes past the moment; if QEMU has, the guest is replayed from further away."""
+    guest = Called(monkeypatch, total, late)
+    stops: list[Stop] = []
+    monkeypatch.setattr(gdb, "look", lambda _, stop, _seconds: stops.append(stop) or "#0")
+    assert again.look(kept, Moment("ring"), 1.0) == "#0"
+    assert (guest.begun, stops) == (begun, [Stop(0xFFFFFFFFC0001000, left)])
+
+
+def test_counter_of_calls_compiles_with_the_layout_that_the_host_reads(tmp_path: Path) -> None:
+    """The plugin's board is two numbers."""
+    source = tmp_path / "layout.c"
+    size, where = f"sizeof(struct board) == {counter.BOARD.size}", "offsetof(struct board, stopped)"
+    text = f'#include "{counter.SOURCE}"\n_Static_assert({size} && {where} == 8, "");\n'
+    source.write_text(text)
+    argv = [*plugins.GCC, "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_debugger_reads_the_symbols_of_kernel_and_modules(tmp_path: Path) -> None:

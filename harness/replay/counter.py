@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""Counts the calls of a function in a replayed guest, and brings the guest close to one of them.
+
+gdb could do both, but QEMU stops the guest at each call that gdb passes, which takes 0.2 s. A
+plugin inside QEMU only adds one. It cannot stop the guest, and QEMU does so only between two events
+of the execution. So the calls that gdb passes are those that are left then.
+"""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from kfabric.vm import plugins
+from kfabric.vm.argv import quote
+
+SOURCE = Path(__file__).with_name("counter.c")
+BOARD = struct.Struct("<QQ")
+_STOPPED = 8
+
+
+@dataclass(frozen=True)
+class Counter:
+    """The plugin's arguments, and what it has counted.
+
+    Attributes:
+        board: the file that it shares with the harness; it makes it.
+        address: of the function's first instruction.
+        near: from this call on the guest is slow; 0: never.
+    """
+
+    board: Path
+    address: int
+    near: int = 0
+
+    def argv(self) -> list[str]:
+        """QEMU's arguments. Raises SetupError: the plugin cannot be compiled."""
+        file = quote(plugins.ensure(SOURCE))
+        return [
+            "-plugin",
+            f"{file},board={quote(self.board)},address={self.address:#x},near={self.near}",
+        ]
+
+    def calls(self) -> int:
+        """How often it was called so far."""
+        calls: int = BOARD.unpack(self.board.read_bytes())[0]
+        return calls
+
+    def stopped(self) -> None:
+        """The guest need not be slow any more."""
+        with self.board.open("r+b", buffering=0) as file:
+            file.seek(_STOPPED)
+            file.write(struct.pack("<Q", 1))
