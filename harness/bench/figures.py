@@ -164,7 +164,8 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         _read_row("time", times),
         _tags_row(instructions),
         _endpoints_row(instructions),
-        _talk_row(instructions),
+        _talk_row(instructions, plans.VERBS, "ibv_rc_pingpong -e", 0.85),
+        _talk_row(instructions, plans.LIBFABRIC, "fi_cq_sread", 0.5),
         _events_row(instructions),
         _exit_row(times),
     ]
@@ -371,11 +372,11 @@ def _endpoints_row(samples: Sequence[Sample]) -> Row:
     return Row(title, many / few, 1.1, f"{many:.0f} / {few:.0f} instructions")
 
 
-def _talk_row(samples: Sequence[Sample]) -> Row:
+def _talk_row(samples: Sequence[Sample], other: str, title: str, goal: float) -> Row:
     """A round trip between two processes, in C."""
-    ours, theirs = (_thousands(samples, "talk", kind) for kind in plans.TALKERS)
+    ours, theirs = (_thousands(samples, "talk", kind) for kind in (plans.KFABRIC, other))
     pair = Pair(ours, theirs, timed=False)
-    return pair.row("ping-pong of processes: kfabric / ibv_rc_pingpong -e", 0.85, "thousand")
+    return pair.row(f"ping-pong of processes: kfabric / {title}", goal, "thousand")
 
 
 def _events_row(samples: Sequence[Sample]) -> Row:

@@ -23,6 +23,8 @@ from kfabric_py import _uapi
 BENCH = Path("/sys/kernel/debug/kfi_bench")
 LOOPS = "KFABRIC_BENCH_LOOPS"
 """Environment: the library made from loop.c."""
+FI_TALK = "fi_talk"
+"""The program made from fi_talk.c, beside that library."""
 
 _LIMIT = Path("/sys/module/kfabric_dev/parameters/max_objects")
 _ROOM = 16
@@ -98,8 +100,11 @@ def measure(line: str, link: Link) -> dict[str, int]:
         return events.measure(words[0], link.link, int(words[1]))
     if name == "talk":
         rounds = int(words[1])
-        if words[0] == plans.TALKERS[1]:
+        if words[0] == plans.VERBS:
             return talk.of_verbs(link.link, rounds)
+        if words[0] == plans.LIBFABRIC:
+            program = Path(os.environ[LOOPS]).with_name(FI_TALK)
+            return talk.of_libfabric(program, link.link, rounds)
         return talk.of_kfabric(_loops(), link.link, rounds)
     if name == "epoll":
         return crowd.measure(*map(int, words))

@@ -21,7 +21,7 @@ from rich.text import Text
 from kfabric.bench import figures, gate, plans
 from kfabric.bench.figures import Row, Sample
 from kfabric.bench.gate import Change
-from kfabric.bench.guest import LOOPS
+from kfabric.bench.guest import FI_TALK, LOOPS
 from kfabric.demo.host import tool_versions
 from kfabric.demo.show import framed
 from kfabric.docs import results
@@ -120,15 +120,19 @@ def judge(before: gate.Reference, after: gate.Reference) -> int:
 
 
 def build_loops(output: Path) -> Path:
-    """Compile loop.c for the guests. Raises BuildError."""
+    """Compile loop.c and fi_talk.c for the guests. Raises BuildError."""
     target = output / "loops.so"
-    source = Path(__file__).with_name("loop.c")
-    argv = ["gcc", "-O2", "-shared", "-fPIC", "-I", str(prepare.SOURCE / "kmod/include/uapi")]
-    argv += ["-o", str(target), str(source)]
+    _compile("loop.c", target, "-shared", "-fPIC", f"-I{prepare.SOURCE / 'kmod/include/uapi'}")
+    _compile("fi_talk.c", output / FI_TALK, "-lfabric")
+    return target
+
+
+def _compile(name: str, target: Path, *options: str) -> None:
+    source = Path(__file__).with_name(name)
+    argv = ["gcc", "-O2", "-o", str(target), str(source), *options]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
-        raise BuildError(f"{source.name} does not compile", console=done.stderr)
-    return target
+        raise BuildError(f"{name} does not compile", console=done.stderr)
 
 
 def measure(vm: Vm, loops: Path, plan: Sequence[str]) -> list[Sample]:

@@ -37,8 +37,9 @@ _TAGGED = 2000
 _LOOP_ROUNDS, _LOOP_REPEATS = 100, 3
 LOOPS = ("kfabric", "pyverbs")
 """Libraries of the event loops in Python over a completion channel."""
-TALKERS = ("kfabric", "verbs")
-"""Libraries of the ping-pongs between processes: an ioctl a turn, and ibv_rc_pingpong -e."""
+KFABRIC, VERBS, LIBFABRIC = "kfabric", "verbs", "libfabric"
+TALKERS = (KFABRIC, VERBS, LIBFABRIC)
+"""Ping-pongs between processes: an ioctl a turn, ibv_rc_pingpong -e, and fi_talk.c."""
 DEAD_PEERS, _EXITS = 64, 3
 ROUNDS_AT = {
     **dict.fromkeys(("pingpong", "trip"), 2),

@@ -2,15 +2,17 @@
 """In the guest: a ping-pong between two processes without an interpreter between the messages.
 
 Each side sleeps until a message has come: in a wait set of kfabric, by loop.c, or in a completion
-channel of verbs, by ibv_rc_pingpong.
+channel of verbs, by ibv_rc_pingpong, or in a CQ of libfabric's verbs provider, by fi_talk.c.
 """
 
 import contextlib
 import ctypes
 import os
 import re
+import subprocess
 import tempfile
 import time
+from pathlib import Path
 
 import kfabric_py as kp
 from kfabric.bench.ends import SIZE, End, Pair
@@ -109,3 +111,13 @@ def of_verbs(link: RdmaLink, rounds: int) -> dict[str, int]:
     if status or found is None or int(found[1]) != rounds:
         return {"ns": 0, "wrong": 1}
     return {"ns": round(float(found[2]) * 1000 * rounds), "wrong": 0}
+
+
+def of_libfabric(program: Path, link: RdmaLink, rounds: int) -> dict[str, int]:
+    """Two processes with connected endpoints of libfabric."""
+    argv = [program, link.address, str(rounds), str(SIZE)]
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, text=True, timeout=2 * _SECONDS, check=False
+    )
+    told = done.stdout.strip()
+    return {"ns": int(told or 0), "wrong": int(done.returncode != 0 or not told)}
