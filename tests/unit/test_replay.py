@@ -353,7 +353,12 @@ def test_few_calls_are_left_for_the_debugger(
     """W1: it never goes past the moment; if QEMU has, the guest is replayed from further away."""
     guest = Called(monkeypatch, total, late)
     stops: list[Stop] = []
-    monkeypatch.setattr(gdb, "look", lambda _, stop, _seconds: stops.append(stop) or "#0")
+
+    def look(_commands: object, stop: Stop, _seconds: float) -> str:
+        stops.append(stop)
+        return "#0"
+
+    monkeypatch.setattr(gdb, "look", look)
     assert again.look(kept, Moment("ring"), 1.0) == "#0"
     assert (guest.begun, stops) == (begun, [Stop(0xFFFFFFFFC0001000, left)])
 
