@@ -115,7 +115,7 @@ def of_verbs(link: RdmaLink, rounds: int) -> dict[str, int]:
 
 def of_libfabric(program: Path, link: RdmaLink, rounds: int) -> dict[str, int]:
     """Two processes with connected endpoints of libfabric."""
-    argv = [program, link.address, str(rounds), str(SIZE)]
+    argv = [str(program), link.address, str(rounds), str(SIZE)]
     done = subprocess.run(
         argv, stdout=subprocess.PIPE, text=True, timeout=2 * _SECONDS, check=False
     )
