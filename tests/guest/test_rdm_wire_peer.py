@@ -802,7 +802,7 @@ def test_receives_of_a_user_hold_up_no_message(rdm: RdmNet, node: Node) -> None:
     b.wire.hear()
     b.handle_until(Op.EAGER)
     wants = sum(header.op == Op.WANT for header in b.log)
-    assert FREE + TXBUFS <= wants <= FREE + TXBUFS + URGENT_RUN
+    assert wants <= FREE + TXBUFS + URGENT_RUN
     while wants < FREE + TXBUFS + 3 * URGENT_RUN:
         wants += b.handle_one().op == Op.WANT
 
