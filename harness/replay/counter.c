@@ -6,8 +6,8 @@
  *	argument	meaning
  *	board=FILE	shared with the harness, see struct board
  *	address=HEX	of the instruction
- *	near=N		from this time on each one takes a while, so that the guest can be
- *			stopped soon after it; 0: never
+ *	near=N		from the Nth one on each takes 50 ms, so that the guest can be stopped
+ *			soon after it; 0: never
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,14 +31,14 @@ static uint64_t near;
 /* A replay has one CPU. */
 static void called(unsigned int cpu, void *data)
 {
-	static const struct timespec while_ = { .tv_nsec = 50000000 };
+	static const struct timespec nap = { .tv_nsec = 50000000 };
 	uint64_t calls = board->calls + 1;
 
 	(void)cpu;
 	(void)data;
 	__atomic_store_n(&board->calls, calls, __ATOMIC_RELAXED);
 	if (near && calls >= near && !__atomic_load_n(&board->stopped, __ATOMIC_RELAXED))
-		nanosleep(&while_, NULL);
+		nanosleep(&nap, NULL);
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)

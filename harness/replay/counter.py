@@ -34,11 +34,9 @@ class Counter:
 
     def argv(self) -> list[str]:
         """QEMU's arguments. Raises SetupError: the plugin cannot be compiled."""
-        file = quote(plugins.ensure(SOURCE))
-        return [
-            "-plugin",
-            f"{file},board={quote(self.board)},address={self.address:#x},near={self.near}",
-        ]
+        file, board = quote(plugins.ensure(SOURCE)), quote(self.board)
+        words = f"file={file},board={board},address={self.address:#x},near={self.near}"
+        return ["-plugin", words]
 
     def calls(self) -> int:
         """How often it was called so far."""

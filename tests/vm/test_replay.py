@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -72,3 +73,13 @@ def test_replay_goes_back_to_the_last_call(execution: Path) -> None:
     assert "bell_ring ()" in first and "early_bell.c:" in first
     assert "bell_porter" in callers[0] and "kthread ()" in callers[1]
     assert "bell_ring was called 5 times" in done.stderr
+
+
+def test_replay_goes_back_to_the_last_of_many_calls(execution: Path) -> None:
+    """QEMU stops the guest some calls before, and gdb passes the rest."""
+    words = ("replay", str(execution), "--back-to", "last call of schedule_timeout")
+    done = kfabric(*words, seconds=SECONDS)
+    assert done.returncode == ExitStatus.OK
+    assert "schedule_timeout ()" in done.stdout.splitlines()[0]
+    told = re.search(r"schedule_timeout was called (\d+) times", done.stderr)
+    assert told and int(told[1]) > 100
