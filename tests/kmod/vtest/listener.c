@@ -4,7 +4,7 @@
 
 #include "vtest.h"
 
-/* Requests that a peer makes as fast as they are taken back; the close may not go along. */
+/* A peer makes so many requests as fast as they are taken back. */
 #define VL_REQUESTS	100
 
 static struct kfi_pep_base *vl_pep;
