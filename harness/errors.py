@@ -126,6 +126,17 @@ def starved() -> str:
     return f"the host's load was {load:.1f} on {cpus} CPUs: the guest may have been starved"
 
 
+def hung(console: str) -> str:
+    """The hint of a guest's hang: a CPU in its handler of breakpoints, else a busy host.
+
+    Args:
+        console: the guest's last lines, in which its kernel may have said where its CPUs are.
+    """
+    if "asm_exc_int3" in console:
+        return 'a CPU takes breakpoints: see "A guest that stands still" in docs/guests.md'
+    return starved()
+
+
 def needs_checkout(command: str) -> UsageError:
     """The error of a command that works on kfabric itself, which an installed tool lacks."""
     return UsageError(f"{command} needs a checkout of kfabric", "this is an installed tool")

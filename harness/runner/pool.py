@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kfabric.errors import GuestError, GuestHang, GuestLost, GuestPanic, KfabricError, starved
+from kfabric.errors import GuestError, GuestHang, GuestLost, GuestPanic, KfabricError, hung, starved
 from kfabric.names import RETIRED
 from kfabric.runner.bridge import SILENT, abstract
 from kfabric.splats import Splat
@@ -217,7 +217,7 @@ class Life:
         except NotYet:
             what = f"the test process did not end within {deadline:g} s"
             tail = self._guest.console_tail() if self._guest else ""
-            self._kill_hung(GuestHang(what, starved(), tail))
+            self._kill_hung(GuestHang(what, hung(tail), tail))
         return self.ending.result(ABORT_SECONDS)
 
     def abort(self) -> None:
@@ -301,7 +301,8 @@ class Life:
         with contextlib.suppress(GuestError):
             guest.run(SHOW_STATE, timeout=SHOW_STATE_SECONDS)
         what = f"the tests printed nothing for {self._slot.silence:g} s"
-        self._kill_hung(GuestHang(what, starved(), guest.console_tail()))
+        tail = guest.console_tail()
+        self._kill_hung(GuestHang(what, hung(tail), tail))
 
     def _kill_hung(self, hang: GuestHang) -> None:
         self._hang = hang

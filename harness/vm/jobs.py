@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
-from kfabric.errors import GuestError, GuestHang, GuestLost, starved
+from kfabric.errors import GuestError, GuestHang, GuestLost, hung
 from kfabric.splats import Splat, splats
 from kfabric.vm.machine import Command, Vm
 from kfabric.vm.prepare import SOURCE
@@ -159,7 +159,7 @@ class JobGuest:
         except GuestError as error:
             if silent.is_set():
                 what = f"its server has printed nothing for {seconds:g} s"
-                raise GuestHang(what, starved(), error.console) from None
+                raise GuestHang(what, hung(error.console), error.console) from None
             raise
         finally:
             guard.cancel()

@@ -33,6 +33,7 @@ from kfabric.errors import (
     GuestPanic,
     GuestSplat,
     KfabricError,
+    hung,
     starved,
 )
 from kfabric.vm import argv as qemu
@@ -579,7 +580,8 @@ class Vm:
         self._qemu.kill()
         seconds = f"{self.spec.deadlines.silence:g}"
         detail = "" if state else ", QEMU does not answer either"
-        return GuestHang(f"no heartbeat for {seconds} s{detail}", starved(), self.console_tail())
+        tail = self.console_tail()
+        return GuestHang(f"no heartbeat for {seconds} s{detail}", hung(tail), tail)
 
     def _registers(self) -> str:
         """Each CPU's registers and, from its instruction pointer on, the memory."""

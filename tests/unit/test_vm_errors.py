@@ -199,3 +199,10 @@ def test_failed_command_shows_the_console_since_it_began(vm: SilentVm) -> None:
 def test_failed_command_without_messages_shows_none(vm: SilentVm) -> None:
     """The messages before it would be taken for its own."""
     assert slow_command(vm).console == ""
+
+
+def test_hang_below_the_handler_of_breakpoints_is_explained(vm: SilentVm) -> None:
+    """QEMU before 8.1 may keep a breakpoint that the kernel has removed: no matter of the load."""
+    vm.console_path.write_text(f"{BOOT}[   47.588034]  asm_exc_int3+0x35/0x40\n")
+    hint = vm._on_silence().hint
+    assert hint == 'a CPU takes breakpoints: see "A guest that stands still" in docs/guests.md'
