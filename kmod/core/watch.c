@@ -151,7 +151,7 @@ static __poll_t kfi_watch_mask(const struct kfi_watch *watch)
 	return mask;
 }
 
-/* A poller has joined: are they many now? */
+/* A poller may have joined: are they many now? */
 static void kfi_watch_joined(struct kfi_watch *watch)
 {
 	const struct list_head *entry;
@@ -183,8 +183,7 @@ __poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
 
 	poll_wait(file, &watch->head, wait);
 	spin_lock_irq(&watch->head.lock);
-	if (!poll_does_not_wait(wait))
-		kfi_watch_joined(watch);
+	kfi_watch_joined(watch);
 	mask = kfi_watch_mask(watch);
 	spin_unlock_irq(&watch->head.lock);
 	return mask;

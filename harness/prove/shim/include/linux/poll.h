@@ -30,11 +30,6 @@ static inline void init_poll_funcptr(poll_table *table, poll_queue_proc proc)
 	table->_key = ~0u;
 }
 
-static inline bool poll_does_not_wait(const poll_table *table)
-{
-	return !table || !table->_qproc;
-}
-
 /* The barrier pairs with wq_has_sleeper(), as in the kernel. */
 static inline void poll_wait(struct file *file, wait_queue_head_t *wq,
 			     poll_table *table)
