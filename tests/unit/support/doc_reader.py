@@ -127,11 +127,11 @@ class Reader:
                         assert self.type(before, here, seconds, replace(run, typed=""))[0] == 0
                         done.append(before)
                 place = self.checkout if run.inside else here
-                before = status
-                status, output = self.type(command, place, seconds, run, before)
-                if status == ExitStatus.HANG != run.status:
+                last = status
+                status, output = self.type(command, place, seconds, run, last)
+                if status == ExitStatus.HANG and run.status != ExitStatus.HANG:
                     # QEMU's fault, or a starved guest: see docs/guests.md. A person tries again.
-                    status, output = self.type(command, place, seconds, run, before)
+                    status, output = self.type(command, place, seconds, run, last)
                 assert status == run.status
                 assert run.text in output
                 assert not missing(printed, output)
