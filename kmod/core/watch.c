@@ -151,8 +151,8 @@ static __poll_t kfi_watch_mask(const struct kfi_watch *watch)
 	return mask;
 }
 
-/* A poller may have joined: are they many now? */
-static void kfi_watch_joined(struct kfi_watch *watch)
+/* Are the pollers many? Each of them asks, after it has joined. */
+static void kfi_watch_count(struct kfi_watch *watch)
 {
 	const struct list_head *entry;
 	unsigned int n = 0;
@@ -183,7 +183,7 @@ __poll_t kfi_watch_poll(struct kfi_watch *watch, struct file *file,
 
 	poll_wait(file, &watch->head, wait);
 	spin_lock_irq(&watch->head.lock);
-	kfi_watch_joined(watch);
+	kfi_watch_count(watch);
 	mask = kfi_watch_mask(watch);
 	spin_unlock_irq(&watch->head.lock);
 	return mask;
