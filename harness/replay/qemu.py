@@ -5,6 +5,7 @@ QEMU records one virtual CPU, serial lines and disks. Its clock counts instructi
 each, and goes on while the guest is idle.
 """
 
+import os
 import socket
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from kfabric.errors import BootError, CommandTimeout, GuestLost, starved
 from kfabric.replay.counter import Counter
@@ -41,7 +42,6 @@ LOOKS = 600
 LEAST_TICKS = 100
 """A replay never idles. Without it, QEMU needs less for the questions."""
 SAVE_SECONDS = 120.0
-_PIECE = 1 << 16
 
 
 class Mode(Enum):
@@ -67,28 +67,30 @@ class Hardware:
 
 
 @dataclass(frozen=True)
-class Sockets:
+class Ends:
     """QEMU's ends of what connects it with the harness.
 
     Attributes:
-        line: descriptor; a replay has none.
+        line: the path of the guest's line; ``.in`` and ``.out`` are added to it. A replay has none:
+            what came in is in its log.
         qmp: descriptor.
         debugger: the path at which a replay waits for gdb.
     """
 
-    line: int
+    line: Path
     qmp: int
     debugger: Path
 
 
-def argv(hardware: Hardware, place: Path, mode: Mode, sockets: Sockets) -> list[str]:
+def argv(hardware: Hardware, place: Path, mode: Mode, ends: Ends) -> list[str]:
     """The command line; ``place`` has disks and log, and gets console and output."""
     # A snapshot can only be recorded from if it was recorded itself.
     rr = "replay" if mode is Mode.REPLAY else "record"
     begin = "" if mode is Mode.FREEZE else f",rrsnapshot={BEGIN}"
     icount = f"shift=0,rr={rr},rrfile={quote(place / LOG)}{begin}"
-    # The line's input is in the log.
-    ends = f"file,id=line,path={quote(place / OUTPUT)}"
+    line = f"pipe,path={quote(ends.line)}"
+    if mode is Mode.REPLAY:
+        line = f"file,path={quote(place / OUTPUT)}"
     return [
         "qemu-system-x86_64",
         *("-nodefaults", "-no-user-config", "-display", "none"),
@@ -100,11 +102,10 @@ def argv(hardware: Hardware, place: Path, mode: Mode, sockets: Sockets) -> list[
         *_disk("root", place / ROOT),
         *_disk("disk", place / DISK),
         *qemu.console(place / CONSOLE),
-        *("-chardev", ends if mode is Mode.REPLAY else f"socket,id=line,fd={sockets.line}"),
-        *("-serial", "chardev:line"),
-        *qemu.monitor(sockets.qmp),
+        *("-chardev", f"{line},id=line", "-serial", "chardev:line"),
+        *qemu.monitor(ends.qmp),
         *(["-loadvm", FROZEN] if mode is Mode.RECORD else []),
-        *(_replay(sockets.debugger) if mode is Mode.REPLAY else []),
+        *(_replay(ends.debugger) if mode is Mode.REPLAY else []),
     ]
 
 
@@ -122,6 +123,18 @@ def _disk(name: str, path: Path) -> list[str]:
         *("-drive", f"driver=blkreplay,if=none,image={name}-file,id={name}"),
         *("-device", f"virtio-blk-pci,drive={name},ioeventfd=off"),
     ]
+
+
+def open_line(path: Path, output: Path) -> BinaryIO:
+    """Make the line of a guest; what is written to it comes in.
+
+    What goes out is written to a file, which takes each byte at once. If a pipe or a socket were
+    full, the guest would wait for us, and QEMU does not record when that ends.
+    """
+    os.mkfifo(f"{path}.in")
+    output.touch()
+    os.symlink(output.absolute(), f"{path}.out")
+    return open(f"{path}.in", "r+b", buffering=0)
 
 
 class _Pulse:
@@ -159,21 +172,21 @@ class Machine:
     ) -> None:
         self._place = place
         self._stack = ExitStack()
-        (line, theirs), (monitor, its) = socket.socketpair(), socket.socketpair()
-        self._line = self._stack.enter_context(line)
+        monitor, its = socket.socketpair()
         # The path of a socket must be short.
-        short = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kfabric-"))
-        self.debugger = Path(short) / "gdb"
+        short = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kfabric-")))
+        self.debugger = short / "gdb"
         """The socket for gdb."""
-        sockets = Sockets(theirs.fileno(), its.fileno(), self.debugger)
-        words = [*argv(hardware, place, mode, sockets), *plugin]
-        with (place / ERRORS).open("wb") as errors, theirs, its:
+        self._line = self._stack.enter_context(open_line(short / "line", place / OUTPUT))
+        ends = Ends(short / "line", its.fileno(), self.debugger)
+        words = [*argv(hardware, place, mode, ends), *plugin]
+        with (place / ERRORS).open("wb") as errors, its:
             self._process = subprocess.Popen(
                 [*END_WITH_US, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
-                pass_fds=[theirs.fileno(), its.fileno()],
+                pass_fds=[its.fileno()],
                 start_new_session=True,
             )
         self._qmp = QmpLink(monitor)
@@ -243,41 +256,24 @@ class Machine:
 
     def send(self, data: bytes) -> None:
         """Write to the guest's line; a few bytes, since QEMU loses more of them."""
-        self._line.sendall(data)
+        self._line.write(data)
 
     def wait_for(self, text: bytes, seconds: float) -> None:
-        """Read the line until this text; raises BootError."""
-        got = b""
-        try:
-            for piece in self.output(time.monotonic() + seconds):
-                got += piece
-                if text in got:
-                    return
-        except CommandTimeout as error:
-            raise BootError(error.what, error.hint, error.console) from None
-        raise BootError(self.reason(), starved(), self._console())
-
-    def output(self, deadline: float) -> Iterator[bytes]:
-        """What the guest writes to its line, until it ends; raises CommandTimeout."""
-        while (left := deadline - time.monotonic()) > 0:
-            self._line.settimeout(left)
-            try:
-                piece = self._line.recv(_PIECE)
-            except TimeoutError:
-                break
-            except ConnectionError:
-                return
-            if not piece:
-                return
-            yield piece
-        raise CommandTimeout("the guest has not ended in time", starved(), self._console())
+        """Wait until the guest has written this to its line; raises BootError."""
+        deadline = time.monotonic() + seconds
+        output = self._place / OUTPUT
+        while text not in output.read_bytes():
+            if self._process.poll() is not None or time.monotonic() >= deadline:
+                raise BootError(self.reason(), starved(), self._console())
+            time.sleep(POLL_SECONDS)
 
     def wait(self, deadline: float) -> None:
-        """Wait until QEMU ends; raises CommandTimeout, or GuestLost if it failed."""
+        """Wait until the guest, and so QEMU, ends; raises CommandTimeout, or GuestLost."""
         try:
             status = self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise CommandTimeout("QEMU has not ended in time", starved()) from None
+            what = "the guest has not ended in time"
+            raise CommandTimeout(what, starved(), self._console()) from None
         if status:
             raise GuestLost(self.reason(), starved(), self._console())
 

@@ -149,9 +149,6 @@ def _play(errand: Errand, directory: Path, seconds: float) -> None:
     with Machine(errand.hardware, directory, Mode.RECORD) as machine:
         machine.send(GO)
         try:
-            with (directory / OUTPUT).open("wb", buffering=0) as file:
-                for piece in machine.output(deadline):
-                    file.write(piece)
             machine.wait(deadline)
         except CommandTimeout:
             machine.quit()

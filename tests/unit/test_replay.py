@@ -34,7 +34,7 @@ from kfabric.replay import qemu as qemu_process
 from kfabric.replay.execution import About, Execution
 from kfabric.replay.frames import Kind, Row
 from kfabric.replay.gdb import Moment, Stop
-from kfabric.replay.qemu import DISK, FROZEN, LOG, ROOT, Hardware, Mode, Sockets, argv
+from kfabric.replay.qemu import DISK, FROZEN, LOG, OUTPUT, ROOT, Ends, Hardware, Mode, argv
 from kfabric.replay.record import Errand
 from kfabric.replay.symbols import Loaded
 from kfabric.runner import executions
@@ -43,7 +43,7 @@ from kfabric.vm import disk, plugins
 from kfabric.vm.errand import STATUS, Order
 
 HARDWARE = Hardware(Path("/boot/linux"), Path("/boot/initrd"), "quiet", 640)
-SOCKETS = Sockets(7, 8, Path("/tmp/gdb"))
+ENDS = Ends(Path("/tmp/line"), 8, Path("/tmp/gdb"))
 KALLSYMS = """\
 ffffffff81000000 T _stext
 ffffffff81000010 t wait
@@ -79,7 +79,7 @@ def kept(tmp_path: Path) -> Execution:
 @pytest.mark.parametrize("mode", Mode)
 def test_recorded_guest_has_nothing_that_qemu_cannot_replay(mode: Mode, tmp_path: Path) -> None:
     """One CPU, disks whose requests are recorded, and neither shares nor ports nor a network."""
-    words = argv(HARDWARE, tmp_path, mode, SOCKETS)
+    words = argv(HARDWARE, tmp_path, mode, ENDS)
     assert words[words.index("-smp") + 1] == "1"
     assert not [word for word in words if word.startswith(("virtio-9p", "virtio-serial"))]
     assert words[words.index("-net") + 1] == "none"
@@ -91,10 +91,23 @@ def test_recorded_guest_has_nothing_that_qemu_cannot_replay(mode: Mode, tmp_path
 
 def test_recording_goes_on_from_the_frozen_guest(tmp_path: Path) -> None:
     """The others do not: one makes it, and a replay begins where the recording began."""
-    words = {mode: " ".join(argv(HARDWARE, tmp_path, mode, SOCKETS)) for mode in Mode}
+    words = {mode: " ".join(argv(HARDWARE, tmp_path, mode, ENDS)) for mode in Mode}
     assert f"-loadvm {FROZEN}" in words[Mode.RECORD]
     assert "-loadvm" not in words[Mode.FREEZE] + words[Mode.REPLAY]
     assert "rrsnapshot" not in words[Mode.FREEZE]
+
+
+@pytest.mark.parametrize("mode", [Mode.FREEZE, Mode.RECORD])
+def test_recorded_guest_never_waits_for_us(mode: Mode, tmp_path: Path) -> None:
+    """Its line takes all that it writes, read or not: QEMU does not record the end of a wait."""
+    words = argv(HARDWARE, tmp_path, mode, ENDS)
+    assert f"pipe,path={ENDS.line},id=line" in words
+    line, text = tmp_path / "line", b"x" * (1 << 20)
+    with qemu_process.open_line(line, tmp_path / OUTPUT):
+        theirs = os.open(f"{line}.out", os.O_RDWR | os.O_NONBLOCK)
+        assert os.write(theirs, text) == len(text)
+        os.close(theirs)
+    assert (tmp_path / OUTPUT).read_bytes() == text
 
 
 def test_execution_is_as_it_was_once_it_is_unpacked(kept: Execution, tmp_path: Path) -> None:
