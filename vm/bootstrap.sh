@@ -63,12 +63,31 @@ entries() { # FILE...: without comments
 	sed 's/#.*//' "$@" | tr -s ' \t\n' '\n' | sed '/^$/d'
 }
 
-missing() { # FILE...: packages of these lists that are not installed
-	for package in $(entries "$@"); do
+name_of() { # ENTRY: NAME or NAME>=VERSION/SUITE
+	echo "${1%%[>/]*}"
+}
+
+# An older version that is installed counts as missing, unless its suite could not be had before.
+missing() { # FILE...: entries of these lists
+	for entry in $(entries "$@"); do
 		# shellcheck disable=SC2016 # dpkg expands it
-		state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
-		[ "$state" = "ii " ] || echo "$package"
+		state=$(dpkg-query -W -f '${db:Status-Abbrev}${Version}' "$(name_of "$entry")" \
+			2>/dev/null || true)
+		case $state in
+		"ii "*) ! is_older "${state#ii }" "$entry" || echo "$entry" ;;
+		*) echo "$entry" ;;
+		esac
 	done
+}
+
+is_older() { # VERSION ENTRY
+	case $2 in
+	*">="*) ;;
+	*) return 1 ;;
+	esac
+	least=${2#*>=}
+	[ ! -e "$top/build/without-${least#*/}" ] &&
+		dpkg --compare-versions "$1" lt "${least%/*}"
 }
 
 update_lists() {
@@ -83,14 +102,49 @@ update_lists() {
 	done
 }
 
-install_packages() { # FILE...
-	wanted=$(missing "$@" | tr '\n' ' ')
-	[ -n "$wanted" ] || return 0
-	say "Debian packages: $wanted"
-	update_lists
-	# shellcheck disable=SC2086 # several options, several names
+apt_install() { # OPTION... PACKAGE...
+	# shellcheck disable=SC2086 # several options
 	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-		$patience $wanted >>"$log" 2>&1 ||
+		$patience "$@" >>"$log" 2>&1
+}
+
+# The host's own mirror has the suite; apt's configuration stays as it is.
+install_of_suite() { # SUITE PACKAGE...: fails if they cannot be had
+	suite=$1
+	shift
+	sources=$top/build/apt-$suite.list
+	# shellcheck disable=SC2016 # apt expands it
+	mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' \
+		'Created-By: Packages' 'Origin: Debian' 'Architecture: amd64' 2>/dev/null |
+		sed -n 's/^bookworm main //p' | head -n 1)
+	[ -n "$mirror" ] || return 1
+	key=/usr/share/keyrings/debian-archive-keyring.gpg
+	{
+		cat /etc/apt/sources.list 2>/dev/null || true
+		echo "deb [signed-by=$key] $mirror $suite main"
+	} >"$sources"
+	place="-o Dir::Etc::SourceList=$sources"
+	# shellcheck disable=SC2086 # several options
+	apt-get update -q $patience $place >>"$log" 2>&1 || return 1
+	# shellcheck disable=SC2086 # an option with its value
+	apt_install $place -t "$suite" "$@"
+}
+
+install_packages() { # FILE...
+	wanted=$(missing "$@")
+	[ -n "$wanted" ] || return 0
+	say "Debian packages: $(echo "$wanted" | tr '\n' ' ')"
+	update_lists
+	for suite in $(echo "$wanted" | sed -n 's,.*/,,p' | sort -u); do
+		names=$(echo "$wanted" | sed -n "s,>=.*/$suite\$,,p")
+		# shellcheck disable=SC2086 # several names
+		if ! install_of_suite "$suite" $names; then
+			say "not in $suite, so as Debian 12 has it:" $names
+			touch "$top/build/without-$suite"
+		fi
+	done
+	# shellcheck disable=SC2046 # several names; what is installed by now is left as it is
+	apt_install $(echo "$wanted" | sed 's,[>/].*,,') ||
 		die "cannot install Debian packages; check /etc/apt/sources.list* and the network"
 }
 

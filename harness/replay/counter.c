@@ -16,7 +16,7 @@
 
 #include "tcg_plugin.h"
 
-EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_version = INTERFACE;
 
 /* As harness/replay/counter.py reads and writes it. */
 struct board {

@@ -19,7 +19,7 @@
 
 #include "tcg_plugin.h"
 
-EXPORT int qemu_plugin_version = 1;
+EXPORT int qemu_plugin_version = INTERFACE;
 
 /* Where x86-64 kernels load modules; those that are built with KASLR begin later. */
 #define MODULES_BEGIN 0xffffffffa0000000ULL

@@ -2,6 +2,7 @@
 """The QEMU command line, composed by small pure functions."""
 
 import functools
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,6 +60,12 @@ class Wiring:
 def version() -> str:
     argv = ["qemu-system-x86_64", "--version"]
     return subprocess.check_output(argv, text=True, timeout=60.0).splitlines()[0]
+
+
+def major() -> int:
+    """Of QEMU's version; 0 if it is not told."""
+    found = re.search(r"version (\d+)\.", version())
+    return int(found[1]) if found else 0
 
 
 def machine(spec: VmSpec, accel: Accel) -> list[str]:

@@ -194,8 +194,8 @@ class Vm:
     def start(self) -> None:
         """Boot, or thaw a frozen guest of the same kind, until commands can run.
 
-        A kernel that stalls before it has started our init is booted once more: under QEMU
-        7.2's TCG, about one boot in some hundreds stalls in a CPU that loops on a breakpoint
+        A kernel that stalls before it has started our init is booted once more: under TCG of
+        QEMU before 8.1, about one boot in some hundreds stalls in a CPU that loops on a breakpoint
         which the kernel has already removed. ``console.stalled.log`` has the first console.
 
         Raises:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
 /*
- * The interface of qemu-plugin.h, version 1, as far as it is used: Debian has no package with
- * that header. QEMU refuses a plugin whose version it does not know.
+ * The interface of qemu-plugin.h as far as it is used, the same in versions 1 to 4: Debian 12 has
+ * no package with that header. QEMU refuses a plugin whose version it does not know (INTERFACE).
  */
 #ifndef TCG_PLUGIN_H
 #define TCG_PLUGIN_H

@@ -382,7 +382,7 @@ def test_counter_of_calls_compiles_with_the_layout_that_the_host_reads(tmp_path:
     size, where = f"sizeof(struct board) == {counter.BOARD.size}", "offsetof(struct board, stopped)"
     text = f'#include "{counter.SOURCE}"\n_Static_assert({size} && {where} == 8, "");\n'
     source.write_text(text)
-    argv = [*plugins.GCC, "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
+    argv = [*plugins.gcc(), "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 

@@ -18,7 +18,7 @@ from kfabric.guest import aim
 from kfabric.steer import board, plan, show
 from kfabric.steer.board import Holds
 from kfabric.steer.plan import Aim, Function, Plan
-from kfabric.vm import plugins
+from kfabric.vm import argv, plugins
 
 BASE = board.AREA.start
 HOLDS = Holds(7, 2, 1_000_000, 0b1001)
@@ -63,6 +63,15 @@ def test_board_has_the_size_that_the_plugin_maps(tmp_path: Path) -> None:
     assert board.SIZE == 24 + 16 * 88 + (1 << 22) // 8 + (1 << 22) * 16
 
 
+@pytest.mark.parametrize(("text", "version"), [("7.2.22", 1), ("9.0.0", 2), ("10.0.2", 2)])
+def test_plugin_has_the_interface_that_qemu_takes(
+    text: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU 9 and later refuse the first one; the version has two digits by now."""
+    monkeypatch.setattr(argv, "version", lambda: f"QEMU emulator version {text} (Debian)")
+    assert plugins.gcc()[-1] == f"-DINTERFACE={version}"
+
+
 def test_plugin_compiles_with_the_layout_that_the_host_reads(tmp_path: Path) -> None:
     """The size of the board, and the places of the chosen points and of the counts."""
     source = tmp_path / "layout.c"
@@ -71,7 +80,7 @@ def test_plugin_compiles_with_the_layout_that_the_host_reads(tmp_path: Path) -> 
     checks += [f"sizeof(struct board) == {board.SIZE}", "offsetof(struct module, end) == 80"]
     asserts = "".join(f'_Static_assert({check}, "");\n' for check in checks)
     source.write_text(f'#include "{board.PLUGIN}"\n{asserts}')
-    argv = [*plugins.GCC, "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
+    argv = [*plugins.gcc(), "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "so"), str(source)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
