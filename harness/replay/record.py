@@ -35,7 +35,7 @@ GO = b"."
 CMDLINE = ("preempt=full", "init_on_free=1")
 _AGAIN_SECONDS = 0.1
 _TRIES = 4
-"""Some recordings of QEMU 7.2 cannot be replayed."""
+"""Some recordings cannot be replayed: with QEMU 10.0, one of nine."""
 
 
 @dataclass(frozen=True)
