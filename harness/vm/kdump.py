@@ -16,8 +16,9 @@ from typing import BinaryIO
 STREAM = b"makedumpfile"
 STREAM_HEADER = 4096
 CORE = b"KDUMP   "
-# The fields of uname. QEMU only knows the machine, and readers reject an incomplete header.
-UTSNAME = struct.Struct("65s65s65s65s")
+# Fields of uname. QEMU leaves them empty, also the machine (10.0), and readers reject that.
+UTSNAME = struct.Struct("65s65s65s65s65s")
+MACHINE = b"x86_64"
 UTSNAME_AT = 12
 BLOCK = 4096
 # In the second block: base address; offset and size of vmcoreinfo and of all notes.
@@ -106,7 +107,8 @@ def _add_vmcoreinfo(target: BinaryIO, info: bytes) -> None:
     target.seek(BLOCK)
     target.write(PHYS_BASE.pack(int(_value(info, b"NUMBER(phys_base)") or b"0")))
     target.seek(UTSNAME_AT)
-    target.write(UTSNAME.pack(b"Linux", b"guest", _value(info, b"OSRELEASE") or b"?", b"?"))
+    release = _value(info, b"OSRELEASE") or b"?"
+    target.write(UTSNAME.pack(b"Linux", b"guest", release, b"?", MACHINE))
 
 
 def _value(info: bytes, key: bytes) -> bytes:

@@ -182,7 +182,8 @@ def test_description_goes_where_readers_look(tmp_path: Path) -> None:
     assert data[notes + 12 : notes + 22] == b"VMCOREINFO"
     assert notes + all_size == len(data)
     assert struct.unpack_from("<q", data, kdump.BLOCK) == (-4096,)
-    assert data[12 + 130 :].startswith(b"6.1.1-debug\0")
+    names = [name.rstrip(b"\0") for name in struct.unpack_from("65s65s65s65s65s", data, 12)]
+    assert names == [b"Linux", b"guest", b"6.1.1-debug", b"?", b"x86_64"]
 
 
 def test_description_is_json(tmp_path: Path) -> None:
