@@ -16,7 +16,7 @@ from typing import BinaryIO
 STREAM = b"makedumpfile"
 STREAM_HEADER = 4096
 CORE = b"KDUMP   "
-# Fields of uname. QEMU leaves them empty, also the machine (10.0), and readers reject that.
+# Fields of uname. QEMU leaves them empty and 10.0 has no machine: readers reject both.
 UTSNAME = struct.Struct("65s65s65s65s65s")
 MACHINE = b"x86_64"
 UTSNAME_AT = 12
