@@ -7,7 +7,10 @@ function. If the number of context switches is the same before and after, both d
 one sleep.
 """
 
+import os
 import re
+import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from kfabric.guest.waiting import Deadline, wait_until
 WAIT_POINT = r"^kfi_waitq_sleep\b"
 SLEEPING_STATES = "SD"
 _FRAME = re.compile(r"^\[<[0-9a-f]+>\] (\S+)", re.MULTILINE)
+_FRAMES, _STACKS = 12, 8
+_LOOK_SECONDS = 0.005
 
 
 class ThreadGone(LookupError):
@@ -110,6 +115,43 @@ def wait_until_asleep(
 
     what = f"thread {tid} asleep at {where if isinstance(where, str) else where.pattern}"
     return wait_until(asleep, what, deadline, seen=lambda: seen[0])
+
+
+def awake(tid: int, seconds: float = 1.0) -> str:
+    """Describe how a thread that does not sleep spends its time; takes that long. Needs root.
+
+    It is meant for a failure's report: to look at a running thread's stack may make the kernel
+    print a warning.
+
+    Raises:
+        ThreadGone: There is no such thread.
+    """
+    proc = Path(f"/proc/{tid}/task/{tid}")
+    stacks: Counter[str] = Counter()
+    try:
+        before = _spent(proc)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            frames = _FRAME.findall((proc / "stack").read_text())
+            stacks[" < ".join(frames[:_FRAMES]) or "on a CPU"] += 1
+            time.sleep(_LOOK_SECONDS)
+        after = _spent(proc)
+    except (FileNotFoundError, ProcessLookupError):
+        raise ThreadGone(f"thread {tid} has ended") from None
+    user, kernel, waiting = (now - then for then, now in zip(before, after, strict=True))
+    spent = f"program {user:.2f} s, kernel {kernel:.2f} s, ready {waiting:.2f} s"
+    lines = [f"in {seconds:g} s: {spent}"]
+    lines += [f"{count} times: {stack}" for stack, count in stacks.most_common(_STACKS)]
+    return "\n".join(lines)
+
+
+def _spent(proc: Path) -> tuple[float, float, float]:
+    """Seconds in its program, in the kernel, and ready without a CPU."""
+    # The name may contain blanks. It ends at the last parenthesis; utime and stime are 14 and 15.
+    fields = (proc / "stat").read_text().rpartition(")")[2].split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    waiting = int((proc / "schedstat").read_text().split()[1])
+    return int(fields[11]) / ticks, int(fields[12]) / ticks, waiting / 1e9
 
 
 def threads(name: str) -> list[int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -79,6 +80,26 @@ def test_running_thread_is_not_asleep() -> None:
     finally:
         stop.set()
         thread.join(10)
+
+
+def test_time_of_a_running_thread_is_described() -> None:
+    """A thread that computes spends it in its program; one in the kernel is not told of."""
+    stop = threading.Event()
+
+    def compute() -> None:
+        while not stop.is_set():
+            pass
+
+    thread = Thread(compute)
+    tid = thread.begin()
+    try:
+        first, *stacks = sleeping.awake(tid).splitlines()
+    finally:
+        stop.set()
+        thread.join(10)
+    program, kernel = map(float, re.findall(r"(?:program|kernel) ([\d.]+) s", first))
+    assert program > kernel
+    assert stacks and all(" times: " in line for line in stacks)
 
 
 def test_thread_that_ends_is_reported_at_once(reader) -> None:

@@ -507,10 +507,21 @@ def test_log_of_a_failure_goes_on_behind_an_overrun(monkeypatch) -> None:
     assert log._lines() == ["(the kernel log overran)"]
 
 
-def test_call_that_does_not_end_is_said_not_to_have_returned(monkeypatch) -> None:
-    """With what its thread does."""
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (state(), str(state())),
+        (state(letter="R"), f"{state(letter='R')}\nit computes"),
+    ],
+    ids=["asleep", "awake"],
+)
+def test_call_that_does_not_end_is_said_not_to_have_returned(
+    monkeypatch: pytest.MonkeyPatch, now: sleeping.ThreadState, told: str
+) -> None:
+    """With what its thread does, and where its time goes if it does not sleep."""
     monkeypatch.setattr(guest_support, "PATIENCE", 0.001)
-    monkeypatch.setattr(sleeping, "read_state", lambda tid: "thread 142 state S")
+    monkeypatch.setattr(sleeping, "read_state", lambda tid: now)
+    monkeypatch.setattr(sleeping, "awake", lambda tid: "it computes")
     gate = threading.Event()
     call = guest_support.Call(gate.wait)
     try:
@@ -519,7 +530,7 @@ def test_call_that_does_not_end_is_said_not_to_have_returned(monkeypatch) -> Non
     finally:
         gate.set()
         call.settle()
-    assert str(failed.value) == "the call has not returned after 0.001 s: thread 142 state S"
+    assert str(failed.value) == f"the call has not returned after 0.001 s: {told}"
 
 
 THREADS = """

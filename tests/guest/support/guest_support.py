@@ -136,7 +136,8 @@ class Call(Generic[T]):
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
             state = sleeping.read_state(self.tid)
-            pytest.fail(f"the call has not returned after {PATIENCE:g} s: {state}")
+            spent = "" if state.off_cpu else f"\n{sleeping.awake(self.tid)}"
+            pytest.fail(f"the call has not returned after {PATIENCE:g} s: {state}{spent}")
         self._seen = True
         if self._error is not None:
             raise self._error
