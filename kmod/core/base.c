@@ -29,12 +29,36 @@ static int kfi_fabric_close(struct kfid *fid)
 	return 0;
 }
 
+/* No flag has a meaning yet, and no table of a provider uses the context. */
+static int kfi_find_ops(const struct kfi_named_ops *tables, const char *name,
+			u64 flags, void **ops)
+{
+	if (!name || !ops || flags)
+		return -KFI_EINVAL;
+	for (; tables && tables->name; tables++) {
+		if (!strcmp(tables->name, name)) {
+			*ops = tables->ops;
+			return 0;
+		}
+	}
+	return -KFI_ENOSYS;
+}
+
+static int kfi_fabric_ops_open(struct kfid *fid, const char *name, u64 flags,
+			       void **ops, void *context)
+{
+	struct kfi_fabric_base *base =
+		container_of(fid, struct kfi_fabric_base, fabric.fid);
+
+	return kfi_find_ops(base->tables, name, flags, ops);
+}
+
 static struct kfi_ops kfi_fabric_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_fabric_close,
 	.bind = kfi_no_bind,
 	.control = kfi_no_control,
-	.ops_open = kfi_no_ops_open,
+	.ops_open = kfi_fabric_ops_open,
 };
 
 /**
@@ -87,12 +111,21 @@ static int kfi_domain_close(struct kfid *fid)
 	return 0;
 }
 
+static int kfi_domain_ops_open(struct kfid *fid, const char *name, u64 flags,
+			       void **ops, void *context)
+{
+	struct kfi_domain_base *base =
+		container_of(fid, struct kfi_domain_base, domain.fid);
+
+	return kfi_find_ops(base->tables, name, flags, ops);
+}
+
 static struct kfi_ops kfi_domain_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_domain_close,
 	.bind = kfi_no_bind,
 	.control = kfi_no_control,
-	.ops_open = kfi_no_ops_open,
+	.ops_open = kfi_domain_ops_open,
 };
 
 static void kfi_domain_progress_work(struct work_struct *work)

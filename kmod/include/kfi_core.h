@@ -128,11 +128,22 @@ struct kfi_counts {
 };
 
 /**
+ * struct kfi_named_ops - a table that kfi_open_ops() finds by its name
+ * @name: the whole name, with the version of the table; NULL ends a list
+ * @ops: the table
+ */
+struct kfi_named_ops {
+	const char *name;
+	void *ops;
+};
+
+/**
  * struct kfi_fabric_base - what every provider's fabric begins with
  * @fabric: the public object
  * @owner: the provider's module, pinned while the fabric is open
  * @release: frees the structure around it; process context, may sleep
  * @strerror: text for a prov_errno of its EQs, or NULL
+ * @tables: the provider's tables for kfi_open_ops(), or NULL
  * @id: names the object in tracepoints, never its address
  * @listed: on the list of all objects; kfi_listed_lock
  *
@@ -143,6 +154,7 @@ struct kfi_fabric_base {
 	struct module *owner;
 	void (*release)(struct kfi_fabric_base *base);
 	const char *(*strerror)(int prov_errno);
+	const struct kfi_named_ops *tables;
 	u32 id;
 	struct kfi_listed listed;
 };
@@ -158,6 +170,7 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  * @fabric: parent; a reference is held; constant
  * @release: frees the structure around it; process context, may sleep
  * @strerror: text for a prov_errno of its CQs, or NULL
+ * @tables: the provider's tables for kfi_open_ops(), or NULL
  * @progress: manual progress: makes the pending reports, see kfi_domain_pending();
  *	      called in any context, with no lock held. NULL: the provider reports by
  *	      itself.
@@ -183,6 +196,7 @@ struct kfi_domain_base {
 	struct kfi_fabric_base *fabric;
 	void (*release)(struct kfi_domain_base *base);
 	const char *(*strerror)(int prov_errno);
+	const struct kfi_named_ops *tables;
 	void (*progress)(struct kfi_domain_base *base);
 	struct work_struct progressing;
 	spinlock_t lock;	/* sources to past */

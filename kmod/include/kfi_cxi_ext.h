@@ -4,9 +4,9 @@
  * layout of a KFI_ADDR_CXI address.
  *
  * Declared for source compatibility with kfabric 1.7: ULPs written for cxi
- * include this file for any provider. No provider here implements the tables:
- * kfi_open_ops() with their names fails. The RDM endpoints of the verbs provider
- * do use the address.
+ * include this file for any provider. The fabrics and domains of the verbs provider
+ * have both tables, and its RDM endpoints use the address. No other object, and no
+ * other provider here, has a table of such a name: kfi_open_ops() is -KFI_ENOSYS.
  */
 #ifndef _KFI_CXI_EXT_H_
 #define _KFI_CXI_EXT_H_
@@ -20,12 +20,20 @@ struct device;
 
 /* Tables without a size member. The name contains the version. */
 struct kfi_cxi_fabric_ops {
-	/* Selects allocation of domain resources on demand. */
+	/*
+	 * Selects allocation of domain resources on demand. Verbs never reserves any:
+	 * 0 for a fabric, whatever @enable is.
+	 */
 	int (*enable_dynamic_rsrc_alloc)(struct kfid *fid, bool enable);
 };
 
 struct kfi_cxi_domain_ops {
-	/* Gets the device of a domain, for DMA mapping. */
+	/*
+	 * Gets the device of a domain, for DMA mapping. That of verbs is none of the
+	 * hardware's: it has a mask of 64 bits, no IOMMU and no NUMA node. What is
+	 * mapped for it may be given to any call that takes a scatterlist. It stays
+	 * while the domain is open.
+	 */
 	int (*get_device)(struct kfid *fid, struct device **device);
 };
 

@@ -153,6 +153,7 @@ static struct kfv_domain *kfv_domain_new(struct kfv_device *dev, u32 port,
 	kfv_device_get(dev);
 	domain->dev = dev;
 	domain->base.strerror = rdm ? kfr_strerror : kfv_wc_strerror;
+	domain->base.tables = kfv_domain_tables;
 	INIT_LIST_HEAD(&domain->eps);
 	INIT_LIST_HEAD(&domain->mrs);
 	mutex_init(&domain->lock);

@@ -157,6 +157,7 @@ int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 	if (!f)
 		return -ENOMEM;
 	f->base.strerror = kfv_cm_strerror;
+	f->base.tables = kfv_fabric_tables;
 	strscpy(f->name, attr->name, sizeof(f->name));
 
 	mutex_lock(&kfv_lock);

@@ -326,9 +326,12 @@ static int __init kfv_init(void)
 	kfv_wq = alloc_workqueue(KBUILD_MODNAME, WQ_UNBOUND, KFV_WORK_MAX);
 	if (!kfv_wq)
 		return -ENOMEM;
-	err = ib_register_client(&kfv_client);
+	err = kfv_ext_init();
 	if (err)
 		goto err_wq;
+	err = ib_register_client(&kfv_client);
+	if (err)
+		goto err_ext;
 	err = kfi_provider_register(&kfv_provider);
 	if (err)
 		goto err_client;
@@ -336,6 +339,8 @@ static int __init kfv_init(void)
 
 err_client:
 	ib_unregister_client(&kfv_client);
+err_ext:
+	kfv_ext_exit();
 err_wq:
 	destroy_workqueue(kfv_wq);
 	return err;
@@ -350,6 +355,7 @@ static void __exit kfv_exit(void)
 {
 	kfi_provider_deregister(&kfv_provider);
 	ib_unregister_client(&kfv_client);
+	kfv_ext_exit();
 	destroy_workqueue(kfv_wq);
 }
 

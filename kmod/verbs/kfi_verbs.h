@@ -622,6 +622,12 @@ struct kfid_fabric *kfv_fabric_find(const char *name);
 bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
 
+/* ext.c */
+extern const struct kfi_named_ops kfv_fabric_tables[];
+extern const struct kfi_named_ops kfv_domain_tables[];
+int kfv_ext_init(void);
+void kfv_ext_exit(void);
+
 /* pd.c */
 struct kfv_pd *kfv_pd_new(struct kfv_device *dev, u32 port);
 int kfv_pd_open(struct kfv_pd *pd);

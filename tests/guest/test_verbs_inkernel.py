@@ -44,6 +44,7 @@ CASES = {
     "peer_breaks_probe": "the same with nothing posted: keepalive notices it",
     "getinfo_open": "open objects are named in offers, and asked for",
     "getinfo_caps": "kfi_getinfo() returns what is asked for, and what that implies",
+    "tables": "kfi_open_ops() has the tables of cxi, with a device that memory is mapped for",
 }
 
 

@@ -65,6 +65,7 @@ static int __init vt_init(void)
 	vt_create(vt_listener_cases);
 	vt_create(vt_raw_cases);
 	vt_create(vt_refuse_cases);
+	vt_create(vt_domain_cases);
 	vt_create(vt_sequence_cases);
 	return 0;
 }

@@ -120,6 +120,7 @@ extern const struct vt_case vt_data_cases[];
 extern const struct vt_case vt_listener_cases[];
 extern const struct vt_case vt_raw_cases[];
 extern const struct vt_case vt_refuse_cases[];
+extern const struct vt_case vt_domain_cases[];
 extern const struct vt_case vt_sequence_cases[];
 
 #endif /* _KFI_VTEST_H_ */

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* What fabrics and domains have beside endpoints. */
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/scatterlist.h>
+
+#include <kfi_cxi_ext.h>
+
+#include "vtest.h"
+
+/* What is mapped for the device is the memory itself. */
+static void vt_device(struct vt *vt, struct kfi_cxi_domain_ops *ops)
+{
+	struct device *dev = NULL;
+	struct scatterlist sg[2];
+	struct sg_table table = { .sgl = sg, .nents = 2, .orig_nents = 2 };
+
+	VT_EQ(vt, ops->get_device(&vt->fabric->fid, &dev), -EINVAL);
+	VT_EQ(vt, ops->get_device(&vt->a.domain->fid, &dev), 0);
+	VT_CHECK(vt, dev);
+	sg_init_table(sg, 2);
+	sg_set_page(&sg[0], virt_to_page(vt->a.buf), PAGE_SIZE, 0);
+	sg_set_page(&sg[1], ZERO_PAGE(0), PAGE_SIZE, 0);
+	VT_EQ(vt, dma_map_sgtable(dev, &table, DMA_TO_DEVICE, 0), 0);
+	VT_EQ(vt, table.nents, 2);
+	VT_CHECK(vt, sg_dma_address(&sg[1]) == page_to_phys(ZERO_PAGE(0)));
+	dma_unmap_sgtable(dev, &table, DMA_TO_DEVICE, 0);
+}
+
+/* Exact names only. */
+static void vt_tables(struct vt *vt)
+{
+	struct kfi_cxi_fabric_ops *fabric_ops = NULL;
+	struct kfi_cxi_domain_ops *domain_ops = NULL;
+	void *none = vt;
+
+	VT_EQ(vt, vt_connect(vt), 0);
+	VT_EQ(vt, kfi_open_ops(&vt->fabric->fid, "cxi_fab_ops", 0, &none, NULL),
+	      -KFI_ENOSYS);
+	VT_EQ(vt, kfi_open_ops(&vt->fabric->fid, KFI_CXI_DOM_OPS_1, 0, &none,
+			       NULL), -KFI_ENOSYS);
+	VT_EQ(vt, kfi_open_ops(&vt->a.cq->fid, KFI_CXI_DOM_OPS_1, 0, &none,
+			       NULL), -KFI_ENOSYS);
+	VT_EQ(vt, kfi_open_ops(&vt->fabric->fid, KFI_CXI_FAB_OPS_1, 1, &none,
+			       NULL), -KFI_EINVAL);
+	VT_CHECK(vt, none == vt);
+	VT_EQ(vt, kfi_open_ops(&vt->fabric->fid, KFI_CXI_FAB_OPS_1, 0,
+			       (void **)&fabric_ops, NULL), 0);
+	VT_EQ(vt, fabric_ops->enable_dynamic_rsrc_alloc(&vt->fabric->fid, true),
+	      0);
+	VT_EQ(vt, kfi_open_ops(&vt->a.domain->fid, KFI_CXI_DOM_OPS_1, 0,
+			       (void **)&domain_ops, NULL), 0);
+	vt_device(vt, domain_ops);
+}
+
+const struct vt_case vt_domain_cases[] = {
+	{ "tables", vt_tables },
+	{ }
+};
