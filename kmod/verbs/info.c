@@ -166,8 +166,7 @@ static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
 {
 	if (want > KFV_QUEUE_MAX || want > max_qp_wr - KFV_SPARE_WR)
 		return false;
-	if (want)
-		*have = want;
+	kfv_take_size(have, want);
 	return true;
 }
 
@@ -175,12 +174,18 @@ static bool kfv_fit_size(size_t *have, size_t want, int max_qp_wr)
  * kfv_fit_tclass() - check the traffic class of a hint
  * @tclass: as hinted
  *
+ * A class is a wish: all traffic is treated alike, and the info of an answer has no
+ * class. (fi_endpoint(3): "tclass", where a provider may ignore it)
+ *
  * Context: any.
- * Return: true for a hint that any port meets.
+ * Return: true for a class that exists.
  */
 bool kfv_fit_tclass(u32 tclass)
 {
-	return tclass == KFI_TC_UNSPEC || tclass == KFI_TC_BEST_EFFORT;
+	if (tclass & KFI_TC_DSCP)
+		return (tclass & ~KFI_TC_DSCP) < 64;
+	return tclass == KFI_TC_UNSPEC ||
+	       (tclass >= KFI_TC_LABEL && tclass <= KFI_TC_NETWORK_CTRL);
 }
 
 static bool kfv_fit_tx(struct kfi_tx_attr *tx, const struct kfi_tx_attr *hint,
@@ -233,7 +238,7 @@ static bool kfv_fit_ep(const struct kfi_ep_attr *ep,
 	       !hint->mem_tag_format &&
 	       hint->tx_ctx_cnt <= ep->tx_ctx_cnt &&
 	       hint->rx_ctx_cnt <= ep->rx_ctx_cnt &&
-	       !hint->auth_key_size;
+	       !hint->auth_key && !hint->auth_key_size;
 }
 
 /* Counts, not reservations: the device may still run out of what it has. */
@@ -255,19 +260,34 @@ static bool kfv_fit_counts(const struct kfi_domain_attr *domain,
 	       !hint->max_err_data;
 }
 
+/* What can be had comes back as asked. */
+static void kfv_take_counts(struct kfi_domain_attr *domain,
+			    const struct kfi_domain_attr *hint)
+{
+	kfv_take_size(&domain->cq_cnt, hint->cq_cnt);
+	kfv_take_size(&domain->ep_cnt, hint->ep_cnt);
+	kfv_take_size(&domain->tx_ctx_cnt, hint->tx_ctx_cnt);
+	kfv_take_size(&domain->rx_ctx_cnt, hint->rx_ctx_cnt);
+	kfv_take_size(&domain->max_ep_tx_ctx, hint->max_ep_tx_ctx);
+	kfv_take_size(&domain->max_ep_rx_ctx, hint->max_ep_rx_ctx);
+	kfv_take_size(&domain->cntr_cnt, hint->cntr_cnt);
+	kfv_take_size(&domain->mr_cnt, hint->mr_cnt);
+}
+
 /**
  * kfv_fit_domain_attr() - check what both kinds of domain treat alike
- * @domain: what the port offers
+ * @domain: what the port offers; on return what the caller gets
  * @hint: the hint
  *
  * Context: any.
  * Return: true if the offer meets the hint. Address vectors, modes of memory
  * registration and authorisation keys differ and are left to the caller.
  */
-bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
+bool kfv_fit_domain_attr(struct kfi_domain_attr *domain,
 			 const struct kfi_domain_attr *hint)
 {
-	return (!hint->name || !strcmp(hint->name, domain->name)) &&
+	bool fits = kfv_fit_counts(domain, hint) &&
+	       (!hint->name || !strcmp(hint->name, domain->name)) &&
 	       hint->threading <= KFI_THREAD_ENDPOINT &&
 	       (!hint->control_progress ||
 		hint->control_progress == KFI_PROGRESS_AUTO) &&
@@ -276,7 +296,11 @@ bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
 	       (!hint->resource_mgmt ||
 		hint->resource_mgmt == KFI_RM_DISABLED) &&
 	       !(hint->caps & ~domain->caps) && kfv_fit_tclass(hint->tclass) &&
-	       kfv_fit_counts(domain, hint);
+	       !(hint->mr_mode & ~KFV_MR_MODES);
+
+	if (fits)
+		kfv_take_counts(domain, hint);
+	return fits;
 }
 
 static bool kfv_fit_domain(struct kfi_domain_attr *domain,
@@ -291,7 +315,7 @@ static bool kfv_fit_domain(struct kfi_domain_attr *domain,
 		return true;
 	/* mr_mode lists the modes that the caller supports. */
 	return (!wanted || domain->domain) && !hint->av_type &&
-	       !hint->auth_key_size &&
+	       !hint->auth_key && !hint->auth_key_size &&
 	       (!hint->mr_mode ||
 		(hint->mr_mode & KFV_MR_MODE) == KFV_MR_MODE) &&
 	       kfv_fit_domain_attr(domain, hint);
@@ -540,11 +564,20 @@ static int kfv_query_local(struct kfv_query *query)
 }
 
 /*
+ * The offers of one type of endpoint; @info is NULL after an error. See kfv_getinfo() for
+ * the arguments.
+ */
+typedef int (*kfv_getinfo_fn)(u32 version, const char *node,
+			      const char *service, u64 flags,
+			      const struct kfi_info *hints,
+			      struct kfi_info **info);
+
+/*
  * The offers for connected endpoints. Addresses and the route are looked up before
  * kfv_lock is taken: they do not depend on our lists.
  */
 static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
-			   u64 flags, struct kfi_info *hints,
+			   u64 flags, const struct kfi_info *hints,
 			   struct kfi_info **info)
 {
 	struct kfv_query query = {
@@ -583,7 +616,7 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
  * @service: port number, or NULL
  * @flags: KFI_SOURCE: @node and @service are the local side
  * @hints: the hints, or NULL for everything
- * @info: the list; RDM endpoints, if they are asked for, come first
+ * @info: the list; kfr_comes_first() says which type of endpoint begins it
  *
  * Context: process.
  * Return: 0; -KFI_ENODATA: nothing fits; -KFI_EBADFLAGS; -EAFNOSUPPORT: the caller is in
@@ -592,22 +625,28 @@ static int kfv_msg_getinfo(u32 version, const char *node, const char *service,
 int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info)
 {
+	static const kfv_getinfo_fn types[] = { kfr_getinfo, kfv_msg_getinfo };
+	bool rdm_first = kfr_comes_first(hints, node);
+	int err = 0, none = -KFI_ENODATA;
 	struct kfi_info **tail = info;
-	int err;
+	unsigned int i;
 
 	if (flags & ~KFV_GETINFO_FLAGS)
 		return -KFI_EBADFLAGS;
 	if (!kfv_net_served())
 		return -EAFNOSUPPORT;
-	err = kfr_getinfo(version, node, service, flags, hints, info);
-	if (err)
-		return err;
-	while (*tail)
-		tail = &(*tail)->next;
-	err = kfv_msg_getinfo(version, node, service, flags, hints, tail);
+	*info = NULL;
+	for (i = 0; i < ARRAY_SIZE(types) && err != -ENOMEM; i++) {
+		err = types[i ^ !rdm_first](version, node, service, flags,
+					    hints, tail);
+		if (err)
+			none = err;
+		while (*tail)
+			tail = &(*tail)->next;
+	}
 	if (err == -ENOMEM) {
 		kfi_freeinfo(*info);
 		*info = NULL;
 	}
-	return *info ? 0 : err;
+	return *info ? 0 : none;
 }

@@ -142,6 +142,9 @@
 #define KFV_RX_FLAGS	(KFI_COMPLETION | KFI_MORE)
 
 #define KFV_MR_MODE	(KFI_MR_VIRT_ADDR | KFI_MR_PROV_KEY)
+/* All that there are: a hint names those that its caller copes with. */
+#define KFV_MR_MODES	(KFI_MR_LOCAL | KFI_MR_RAW | KFI_MR_VIRT_ADDR | \
+			 KFI_MR_PROV_KEY | KFI_MR_RMA_EVENT | KFI_MR_ENDPOINT)
 
 struct kfr_domain;
 
@@ -598,8 +601,16 @@ int kfv_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, struct kfi_info *hints, struct kfi_info **info);
 struct kfi_info *kfv_info_new(struct ib_device *ib, u32 port);
 bool kfv_fit_tclass(u32 tclass);
+
+/* A hint that is not 0 comes back as it is. */
+static inline void kfv_take_size(size_t *have, size_t want)
+{
+	if (want)
+		*have = want;
+}
+
 void kfv_fit_caps(struct kfi_info *info, const struct kfi_info *hints);
-bool kfv_fit_domain_attr(const struct kfi_domain_attr *domain,
+bool kfv_fit_domain_attr(struct kfi_domain_attr *domain,
 			 const struct kfi_domain_attr *hint);
 int kfv_list_offers(kfv_offer_fn offer, void *arg, struct kfi_info ***tail);
 bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
@@ -796,5 +807,6 @@ extern struct kfi_ops_rma kfv_rma_ops;
 int kfr_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, const struct kfi_info *hints,
 		struct kfi_info **list);
+bool kfr_comes_first(const struct kfi_info *hints, const char *node);
 
 #endif /* _KFV_VERBS_H_ */

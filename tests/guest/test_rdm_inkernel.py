@@ -127,6 +127,11 @@ CASES = {
     "asked_caps": "kfi_getinfo() returns what is asked for, and what that implies",
     "asked_ways": "directions imply no others, and modifiers imply operations",
     "any_source": "a receive takes everybody's messages if KFI_DIRECTED_RECV was not asked for",
+    "counts": "kfi_getinfo() returns the numbers that are asked for, else many",
+    "count_limits": "an endpoint is offered no more contexts than its domain allows",
+    "domain_key": "the key of a domain is that of its endpoints",
+    "wishes": "a key has its size, and a traffic class exists, or nothing is offered",
+    "first_type": "what only RDM endpoints can do gets no connected ones",
 }
 
 

@@ -514,8 +514,8 @@ static int kfr_ep_set_attr(struct kfr_ep *ep, const struct kfi_info *info)
 	/* KFI_SHARED_CONTEXT is above the limit, too. */
 	if (attr && max(attr->tx_ctx_cnt, attr->rx_ctx_cnt) > KFR_CTX_MAX)
 		return -EINVAL;
-	ep->ntx = attr && attr->tx_ctx_cnt ? attr->tx_ctx_cnt : 1;
-	ep->nrx = attr && attr->rx_ctx_cnt ? attr->rx_ctx_cnt : 1;
+	ep->ntx = attr && attr->tx_ctx_cnt ? attr->tx_ctx_cnt : KFR_CTX_MAX;
+	ep->nrx = attr && attr->rx_ctx_cnt ? attr->rx_ctx_cnt : KFR_CTX_MAX;
 	return kfr_ep_set_auth(ep, attr);
 }
 

@@ -3,9 +3,8 @@
  * Discovery of RDM endpoints, for kfi_getinfo(); and checks of context
  * attributes.
  *
- * kfr_getinfo() decides whether the caller asks for RDM endpoints at all; then
- * it makes one offer for each port and each notation of addresses that fits the
- * hints. An offer begins as an info of a connected endpoint (kfv_info_new()),
+ * kfr_getinfo() makes one offer for each port and each notation of addresses that fits
+ * the hints. An offer begins as an info of a connected endpoint (kfv_info_new()),
  * gets the attributes of RDM endpoints (kfr_fill()), is compared with the hints
  * (kfr_fit()), and gets addresses (kfr_set_first_addrs()).
  *
@@ -13,9 +12,14 @@
  * state: an offer may be stale as soon as the lock is dropped, and opening a
  * domain checks again.
  */
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "rdm.h"
+
+static bool kfr_prefer_rdm;
+module_param_named(prefer_rdm, kfr_prefer_rdm, bool, 0644);
+MODULE_PARM_DESC(prefer_rdm, "RDM endpoints come first where any type would do (default: N)");
 
 /**
  * struct kfr_query - one call of kfi_getinfo(), on its stack
@@ -68,6 +72,8 @@ static void kfr_fill(struct kfi_info *info, u32 format)
 	ep->protocol = KFI_PROTO_IB_RDM;
 	ep->protocol_version = KFR_VERSION;
 	ep->max_msg_size = KFR_MSG_MAX;
+	ep->tx_ctx_cnt = KFR_CTX_MAX;
+	ep->rx_ctx_cnt = KFR_CTX_MAX;
 	ep->max_order_raw_size = 0;
 	ep->max_order_war_size = 0;
 	ep->max_order_waw_size = 0;
@@ -118,12 +124,6 @@ int kfr_rx_attr_ok(const struct kfi_rx_attr *attr)
 	       -EINVAL : 0;
 }
 
-static void kfr_take_size(size_t *have, size_t want)
-{
-	if (want)
-		*have = want;
-}
-
 static bool kfr_fit_ctx(struct kfi_info *info, const struct kfi_info *hints)
 {
 	const struct kfi_tx_attr *tx = hints->tx_attr;
@@ -137,21 +137,31 @@ static bool kfr_fit_ctx(struct kfi_info *info, const struct kfi_info *hints)
 		if (kfr_tx_attr_ok(tx))
 			return false;
 		info->tx_attr->op_flags = tx->op_flags;
-		kfr_take_size(&info->tx_attr->size, tx->size);
+		kfv_take_size(&info->tx_attr->size, tx->size);
 	}
 	if (rx) {
 		if (kfr_rx_attr_ok(rx))
 			return false;
 		info->rx_attr->op_flags = rx->op_flags;
-		kfr_take_size(&info->rx_attr->size, rx->size);
-		kfr_take_size(&info->rx_attr->total_buffered_recv,
+		kfv_take_size(&info->rx_attr->size, rx->size);
+		kfv_take_size(&info->rx_attr->total_buffered_recv,
 			      rx->total_buffered_recv);
 	}
 	return true;
 }
 
-static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint)
+/* A key of four bytes, or none. */
+static bool kfr_fit_auth(const u8 *key, size_t size)
 {
+	return key ? size == sizeof(u32) : !size;
+}
+
+static bool kfr_fit_ep(struct kfi_info *info, const struct kfi_ep_attr *hint)
+{
+	struct kfi_ep_attr *ep = info->ep_attr;
+
+	ep->tx_ctx_cnt = min(ep->tx_ctx_cnt, info->domain_attr->max_ep_tx_ctx);
+	ep->rx_ctx_cnt = min(ep->rx_ctx_cnt, info->domain_attr->max_ep_rx_ctx);
 	if (!hint)
 		return true;
 	if ((hint->protocol && hint->protocol != ep->protocol) ||
@@ -160,11 +170,10 @@ static bool kfr_fit_ep(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint)
 	    hint->max_order_raw_size || hint->max_order_war_size ||
 	    hint->max_order_waw_size || hint->tx_ctx_cnt > KFR_CTX_MAX ||
 	    hint->rx_ctx_cnt > KFR_CTX_MAX ||
-	    (hint->auth_key_size &&
-	     (hint->auth_key_size != sizeof(u32) || !hint->auth_key)))
+	    !kfr_fit_auth(hint->auth_key, hint->auth_key_size))
 		return false;
-	kfr_take_size(&ep->tx_ctx_cnt, hint->tx_ctx_cnt);
-	kfr_take_size(&ep->rx_ctx_cnt, hint->rx_ctx_cnt);
+	kfv_take_size(&ep->tx_ctx_cnt, hint->tx_ctx_cnt);
+	kfv_take_size(&ep->rx_ctx_cnt, hint->rx_ctx_cnt);
 	return true;
 }
 
@@ -179,6 +188,7 @@ static bool kfr_fit_domain(struct kfi_info *info,
 	if (!hint)
 		return true;
 	if ((wanted && !domain->domain) || hint->av_type > KFI_AV_TABLE ||
+	    !kfr_fit_auth(hint->auth_key, hint->auth_key_size) ||
 	    !kfv_fit_domain_attr(domain, hint))
 		return false;
 	/* A hinted mode is one that the caller copes with; none is needed. */
@@ -208,16 +218,24 @@ static bool kfr_fit(struct kfi_info *info, const struct kfi_info *hints,
 		return false;
 	kfv_fit_caps(info, hints);
 	kfr_fit_rma_event(info, hints);
-	return kfr_fit_ep(info->ep_attr, hints->ep_attr) &&
-	       kfr_fit_domain(info, hints->domain_attr, dev, port) &&
+	/* The domain's first: an endpoint has no more contexts than that allows. */
+	return kfr_fit_domain(info, hints->domain_attr, dev, port) &&
+	       kfr_fit_ep(info, hints->ep_attr) &&
 	       kfv_fit_fabric(info->fabric_attr, hints->fabric_attr);
 }
 
-static int kfr_set_auth(struct kfi_ep_attr *ep, const struct kfi_ep_attr *hint)
+/* That of the endpoint, or else of its domain. */
+static int kfr_set_auth(struct kfi_ep_attr *ep, const struct kfi_info *hints)
 {
-	if (!hint || !hint->auth_key_size)
+	const u8 *key = NULL;
+
+	if (hints->domain_attr)
+		key = hints->domain_attr->auth_key;
+	if (hints->ep_attr && hints->ep_attr->auth_key)
+		key = hints->ep_attr->auth_key;
+	if (!key)
 		return 0;
-	ep->auth_key = kmemdup(hint->auth_key, sizeof(u32), GFP_KERNEL);
+	ep->auth_key = kmemdup(key, sizeof(u32), GFP_KERNEL);
 	ep->auth_key_size = sizeof(u32);
 	return ep->auth_key ? 0 : -ENOMEM;
 }
@@ -369,7 +387,7 @@ static struct kfi_info *kfr_port_offer(const struct kfv_device *dev, u32 port,
 		return PTR_ERR(info) == -ENOMEM ? info : NULL;
 	kfr_fill(info, query->format);
 	if (kfr_fit(info, query->hints, dev, port))
-		err = kfr_set_auth(info->ep_attr, query->hints->ep_attr);
+		err = kfr_set_auth(info->ep_attr, query->hints);
 	if (!err)
 		err = kfr_set_first_addrs(info, query, dev, port);
 	if (err) {
@@ -385,16 +403,28 @@ static bool kfr_dotted(const char *node)
 	return strchr(node, '.');
 }
 
-/* Does the call ask for RDM endpoints at all? */
-static bool kfr_wants_rdm(const struct kfi_info *hints, const char *node)
+/**
+ * kfr_comes_first() - which type of endpoint begins the answer of kfi_getinfo()?
+ * @hints: requested attributes, or NULL for any
+ * @node: as given, or NULL
+ *
+ * The caller most likely takes the first offer. Connected endpoints come first, unless
+ * something of the call belongs to RDM endpoints, or the parameter prefer_rdm is set.
+ *
+ * Context: any.
+ * Return: true for RDM endpoints.
+ */
+bool kfr_comes_first(const struct kfi_info *hints, const char *node)
 {
-	enum kfi_ep_type type = hints->ep_attr ? hints->ep_attr->type :
-						 KFI_EP_UNSPEC;
+	if (READ_ONCE(kfr_prefer_rdm) || (node && !kfr_dotted(node)))
+		return true;
+	return hints && (hints->addr_format == KFI_ADDR_CXI ||
+			 hints->caps & KFR_CAPS_ONLY);
+}
 
-	if (type != KFI_EP_UNSPEC)
-		return type == KFI_EP_RDM;
-	return hints->addr_format == KFI_ADDR_CXI ||
-	       hints->caps & KFR_CAPS_ONLY || (node && !kfr_dotted(node));
+static bool kfr_fit_type(const struct kfi_ep_attr *hint)
+{
+	return !hint || hint->type == KFI_EP_UNSPEC || hint->type == KFI_EP_RDM;
 }
 
 /* Which notation comes first? The caller most likely takes the first offer. */
@@ -440,7 +470,7 @@ static int kfr_list_offers(struct kfr_query *query, struct kfi_info **list)
  * @list: out: the offers, owned by the caller, or NULL
  *
  * Context: process, may sleep; no lock held.
- * Return: 0, also without an offer; -ENOMEM.
+ * Return: 0; -KFI_ENODATA: nothing fits; -ENOMEM.
  */
 int kfr_getinfo(u32 version, const char *node, const char *service,
 		u64 flags, const struct kfi_info *hints,
@@ -457,14 +487,15 @@ int kfr_getinfo(u32 version, const char *node, const char *service,
 	int err;
 
 	*list = NULL;
-	if (!kfr_wants_rdm(query.hints, node))
-		return 0;
+	if (!kfr_fit_type(query.hints->ep_attr))
+		return -KFI_ENODATA;
 	mutex_lock(&kfv_lock);
 	err = kfr_list_offers(&query, list);
 	mutex_unlock(&kfv_lock);
 	if (err) {
 		kfi_freeinfo(*list);
 		*list = NULL;
+		return err;
 	}
-	return err;
+	return *list ? 0 : -KFI_ENODATA;
 }

@@ -264,13 +264,16 @@ static bool vt_wish_domain(struct kfi_info *h, int n)
 		h->domain_attr->av_type = KFI_AV_MAP;
 		return true;
 	case 5:
-		h->domain_attr->tclass = KFI_TC_LOW_LATENCY;
+		h->domain_attr->tclass = KFI_TC_NETWORK_CTRL + 1;
 		return true;
 	case 6:
 		h->domain_attr->domain = (struct kfid_domain *)h;
 		return true;
 	case 7:
 		h->fabric_attr->fabric = (struct kfid_fabric *)h;
+		return true;
+	case 8:
+		h->domain_attr->mr_mode = KFI_MR_VIRT_ADDR | KFI_MR_PROV_KEY | 1;
 		return true;
 	default:
 		return false;
