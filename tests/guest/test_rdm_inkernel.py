@@ -132,6 +132,8 @@ CASES = {
     "domain_key": "the key of a domain is that of its endpoints",
     "wishes": "a key has its size, and a traffic class exists, or nothing is offered",
     "first_type": "what only RDM endpoints can do gets no connected ones",
+    "sent_entry": "the entry of a send has no tag and no length",
+    "unsent_entry": "the entry of a send that failed has its tag",
 }
 
 

@@ -256,7 +256,8 @@ static void kfr_op_report(struct kfr_op *op)
 	bool want_entry = op->want_entry;
 	int idx;
 
-	if (!(op->kind & KFI_TAGGED))
+	/* A tag belongs to what was received, and to an error. (fi_cq(3): "tag") */
+	if (!op->err || !(op->kind & KFI_TAGGED))
 		comp.tag = 0;
 	/*
 	 * Free first, so a woken thread can post again. Close waits for all

@@ -403,19 +403,26 @@ static void rt_multi_recv(struct rt *rt)
 	RT_EQ(rt, kfi_cancel(&rt->b.ep->fid, rt), -KFI_ENOENT);
 }
 
-/* Nobody has that address: the message fails, later ones do not. */
+/* An address that nobody has. */
+static void rt_nobody(struct rt *rt, kfi_addr_t *nobody)
+{
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+
+	RT_EQ(rt, kfi_getname(&rt->b.ep->fid, &name, &len), 0);
+	name.sin_port = htons(ntohs(name.sin_port) + 100);
+	RT_EQ(rt, kfi_av_insert(rt->a.av, &name, 1, nobody, 0, NULL), 1);
+}
+
+/* The message fails, later ones do not. */
 static void rt_no_endpoint(struct rt *rt)
 {
 	struct kfi_cq_tagged_entry entry;
 	struct kfi_cq_err_entry err;
-	struct sockaddr_in name;
-	size_t len = sizeof(name);
-	kfi_addr_t nobody;
+	kfi_addr_t nobody = KFI_ADDR_NOTAVAIL;
 
 	RT_EQ(rt, rt_open(rt), 0);
-	RT_EQ(rt, kfi_getname(&rt->b.ep->fid, &name, &len), 0);
-	name.sin_port = htons(ntohs(name.sin_port) + 100);
-	RT_EQ(rt, kfi_av_insert(rt->a.av, &name, 1, &nobody, 0, NULL), 1);
+	rt_nobody(rt, &nobody);
 	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, nobody, rt), 0);
 	RT_EQ(rt, rt_error(&rt->a, &err), 0);
 	RT_EQ(rt, err.err, KFI_EHOSTUNREACH);
@@ -426,6 +433,41 @@ static void rt_no_endpoint(struct rt *rt)
 	      0);
 	RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, NULL), 0);
 	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+}
+
+/* Tag and length are of what was received: the sender's own entry has none. */
+static void rt_sent_entry(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 64, NULL, KFI_ADDR_UNSPEC, 77,
+			    0, &rt->b), 0);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 64, NULL, rt->a.peer, 77,
+			    &rt->a), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.tag, 77);
+	RT_EQ(rt, entry.len, 64);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, entry.flags, KFI_TAGGED | KFI_SEND);
+	RT_EQ(rt, entry.tag, 0);
+	RT_EQ(rt, entry.len, 0);
+}
+
+/* The entry of a failed one has its tag. */
+static void rt_unsent_entry(struct rt *rt)
+{
+	struct kfi_cq_err_entry err = { .tag = ~0ULL };
+	kfi_addr_t nobody = KFI_ADDR_NOTAVAIL;
+
+	RT_EQ(rt, rt_open(rt), 0);
+	rt_nobody(rt, &nobody);
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 64, NULL, nobody, 77, &rt->a),
+	      0);
+	RT_EQ(rt, rt_error(&rt->a, &err), 0);
+	RT_CHECK(rt, err.op_context == &rt->a);
+	RT_EQ(rt, err.flags, KFI_TAGGED | KFI_SEND);
+	RT_EQ(rt, err.tag, 77);
 }
 
 const struct rt_case rt_message_cases[] = {
@@ -445,5 +487,7 @@ const struct rt_case rt_message_cases[] = {
 	{ "truncate", rt_truncate },
 	{ "multi_recv", rt_multi_recv },
 	{ "no_endpoint", rt_no_endpoint },
+	{ "sent_entry", rt_sent_entry },
+	{ "unsent_entry", rt_unsent_entry },
 	{ }
 };
