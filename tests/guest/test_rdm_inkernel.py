@@ -134,6 +134,7 @@ CASES = {
     "first_type": "what only RDM endpoints can do gets no connected ones",
     "sent_entry": "the entry of a send has no tag and no length",
     "unsent_entry": "the entry of a send that failed has its tag",
+    "post_with_full_queue": "a receive can be posted while the CQ is full",
 }
 
 

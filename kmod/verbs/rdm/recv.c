@@ -460,7 +460,7 @@ static int kfr_post_check(const struct kfr_face *face,
 	if (post->tagged && post->flags & KFI_MULTI_RECV && post->strict &&
 	    !(ep->caps & KFI_TAGGED_MULTI_RECV))
 		return -KFI_EBADFLAGS;
-	return kfi_cq_has_room(face->base.rx_cq) ? 0 : -EAGAIN;
+	return 0;
 }
 
 static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
@@ -544,8 +544,11 @@ static bool kfr_recv_take_kept(struct kfr_rx *rx, struct kfr_recv *recv,
  *
  * A posted receive may be taken and freed at once. So kfr_rx_send_wants() gets
  * a copy, made under the lock.
+ *
+ * Return: 0; -EAGAIN: a kept message matches, and the CQ has no room for its entry. The
+ * caller still owns @recv.
  */
-static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
+static int kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 {
 	struct kfr_unexp *unexp;
 	struct kfr_range range;
@@ -561,6 +564,11 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 		if (!until)
 			until = rx->match.came + KFR_LATE;
 		unexp = kfr_match_kept(&rx->match, recv);
+		if (unexp && !recv->multi &&
+		    !kfi_cq_has_room(rx->base->rx_cq)) {
+			spin_unlock_irqrestore(&rx->lock, irq);
+			return -EAGAIN;
+		}
 		if (unexp) {
 			taken = kfr_recv_take_kept(rx, recv, unexp, until,
 						   &range);
@@ -586,6 +594,7 @@ static void kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 		if (more)
 			kfi_test_hook_point(KFI_HOOK_D13, rx->base->id);
 	} while (more);
+	return 0;
 }
 
 /* In a read section of kfv_srcu: the device is there until it ends. */
@@ -604,12 +613,11 @@ static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
 	err = kfr_recv_fill(face, recv, post);
 	if (!err && !kfr_recv_reserve(face->rx, recv))
 		err = -EAGAIN;
-	if (err) {
+	if (!err)
+		err = kfr_recv_begin(face->rx, recv);
+	if (err)
 		kfr_recv_free(face->rx, recv);
-		return err;
-	}
-	kfr_recv_begin(face->rx, recv);
-	return 0;
+	return err;
 }
 
 /**
@@ -621,9 +629,10 @@ static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
  * is still at the sender. The read section keeps the device until then.
  *
  * Context: any; does not sleep; no lock held.
- * Return: 0; -EAGAIN: the context's receives are all posted, its CQ is full, or
- * there is no memory now; -ENODEV; -KFI_ENOSYS: a transmit context;
- * -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS; -EINVAL; -EMSGSIZE.
+ * Return: 0; -EAGAIN: the context's receives are all posted, the CQ has no room for a
+ * kept message that matches or for a multi-receive, or there is no memory now; -ENODEV;
+ * -KFI_ENOSYS: a transmit context; -KFI_EOPBADSTATE: not enabled; -KFI_EBADFLAGS;
+ * -EINVAL; -EMSGSIZE.
  */
 ssize_t kfr_post(struct kfid_ep *fid, const struct kfr_post *post)
 {

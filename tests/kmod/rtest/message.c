@@ -470,6 +470,38 @@ static void rt_unsent_entry(struct rt *rt)
 	RT_EQ(rt, err.tag, 77);
 }
 
+/* Completions fill a CQ; a receive takes no room in it unless a kept message matches. */
+static void rt_post_with_full_queue(struct rt *rt)
+{
+	struct kfi_cq_tagged_entry entry;
+	int i;
+
+	rt->b_entries = 2;
+	RT_EQ(rt, rt_open(rt), 0);
+	for (i = 0; i < 2; i++) {
+		RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+		RT_EQ(rt, kfi_send(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer,
+				   NULL), 0);
+		RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	}
+	/* One is kept. Its receive would need an entry at once. */
+	RT_EQ(rt, kfi_tsend(rt->a.ep, rt->a.buf, 8, NULL, rt->a.peer, 5, NULL),
+	      0);
+	RT_EQ(rt, rt_entry(&rt->a, &entry), 0);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, 5, 0,
+			    NULL), -KFI_EAGAIN);
+	for (i = 0; i < 4; i++)
+		RT_EQ(rt, kfi_recv(rt->b.ep, rt->b.buf, 8, NULL,
+				   KFI_ADDR_UNSPEC, NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, kfi_trecv(rt->b.ep, rt->b.buf, 8, NULL, KFI_ADDR_UNSPEC, 5, 0,
+			    NULL), 0);
+	RT_EQ(rt, rt_entry(&rt->b, &entry), 0);
+	RT_EQ(rt, entry.tag, 5);
+}
+
 const struct rt_case rt_message_cases[] = {
 	{ "tagged", rt_tagged },
 	{ "cxi_addresses", rt_cxi_addresses },
@@ -489,5 +521,6 @@ const struct rt_case rt_message_cases[] = {
 	{ "no_endpoint", rt_no_endpoint },
 	{ "sent_entry", rt_sent_entry },
 	{ "unsent_entry", rt_unsent_entry },
+	{ "post_with_full_queue", rt_post_with_full_queue },
 	{ }
 };
