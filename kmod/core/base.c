@@ -105,10 +105,23 @@ static int kfi_domain_close(struct kfid *fid)
 		return ret;
 	kfi_listed_del(&base->listed);
 	cancel_work_sync(&base->progressing);
+	if (base->mr_eq)
+		kfi_fid_put(&base->mr_eq->fid);
 	kfi_trace(object_free, base->id, KFI_CLASS_DOMAIN, fabric->id);
 	base->release(base);
 	kfi_fid_put(&fabric->fabric.fid);
 	return 0;
+}
+
+static int kfi_domain_bind_fid(struct kfid *fid, struct kfid *bfid, u64 flags)
+{
+	struct kfi_domain_base *base =
+		container_of(fid, struct kfi_domain_base, domain.fid);
+
+	if (!bfid || bfid->fclass != KFI_CLASS_EQ)
+		return -KFI_EINVAL;
+	return kfi_domain_bind_eq(base, container_of(bfid, struct kfid_eq, fid),
+				  flags);
 }
 
 static int kfi_domain_ops_open(struct kfid *fid, const char *name, u64 flags,
@@ -123,7 +136,7 @@ static int kfi_domain_ops_open(struct kfid *fid, const char *name, u64 flags,
 static struct kfi_ops kfi_domain_fid_ops __ro_after_init = {
 	.size = sizeof(struct kfi_ops),
 	.close = kfi_domain_close,
-	.bind = kfi_no_bind,
+	.bind = kfi_domain_bind_fid,
 	.control = kfi_no_control,
 	.ops_open = kfi_domain_ops_open,
 };

@@ -554,6 +554,9 @@ struct list_head *kfi_eq_peps(struct kfid_eq *eq);
 /* base.c: passive endpoints and the EQ that they report to */
 void kfi_pep_detach_all(struct kfid_eq *eq);
 
+/* mr.c */
+int kfi_domain_bind_eq(struct kfi_domain_base *base, struct kfid_eq *eq, u64 flags);
+
 /* fid.c */
 u32 kfi_new_id(void);
 

@@ -34,8 +34,8 @@ struct kfd_written {
 };
 
 /*
- * Called under the EQ's lock. Every kfabric object of a client was opened with its
- * struct kfd_obj as context.
+ * Called under the EQ's lock. Every kfabric object of a client that has events was opened
+ * with its struct kfd_obj as context; a region has none, see KFD_BINDS.
  */
 static void kfd_event_name(const struct kfid *fid, void *arg)
 {

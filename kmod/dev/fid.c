@@ -19,7 +19,10 @@ long kfd_close(struct kfd_call *call)
 			     arg->flags & KFAB_CLOSE_DISCARD_EVENTS);
 }
 
-/* Classes that objects are bound to. */
+/*
+ * Classes that objects are bound to. Not domains: the event of a region would have the
+ * region, whose context is a number of the user, where kfd_event_name() looks for an object.
+ */
 #define KFD_BINDS \
 	(KFD_ENDPOINTS | KFD_CLASS(KFI_CLASS_PEP) | KFD_CLASS(KFI_CLASS_MR))
 

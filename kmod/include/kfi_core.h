@@ -171,6 +171,8 @@ int kfi_fabric_base_init(struct kfi_fabric_base *base, struct module *owner,
  * @release: frees the structure around it; process context, may sleep
  * @strerror: text for a prov_errno of its CQs, or NULL
  * @tables: the provider's tables for kfi_open_ops(), or NULL
+ * @mr_eq: learns of registrations, see kfi_domain_bind_eq(), or NULL; set once, and a
+ *	   reference is held
  * @progress: manual progress: makes the pending reports, see kfi_domain_pending();
  *	      called in any context, with no lock held. NULL: the provider reports by
  *	      itself.
@@ -197,6 +199,7 @@ struct kfi_domain_base {
 	void (*release)(struct kfi_domain_base *base);
 	const char *(*strerror)(int prov_errno);
 	const struct kfi_named_ops *tables;
+	struct kfid_eq *mr_eq;
 	void (*progress)(struct kfi_domain_base *base);
 	struct work_struct progressing;
 	spinlock_t lock;	/* sources to past */
@@ -515,6 +518,20 @@ int kfi_eq_report_err(struct kfid_eq *eq, struct kfi_eq_share *share,
 		      const struct kfi_eq_err_entry *entry);
 void kfi_eq_forget(struct kfid_eq *eq, struct kfi_eq_share *share,
 		   const struct kfid *fid);
+
+/**
+ * struct kfi_mr_event - the event that a region is usable, part of a provider's region
+ * @eq: that of the domain as the region was made, or NULL; constant
+ * @share: its slot
+ */
+struct kfi_mr_event {
+	struct kfid_eq *eq;
+	struct kfi_eq_share share;
+};
+
+int kfi_mr_event_init(struct kfi_mr_event *ev, struct kfi_domain_base *base);
+void kfi_mr_event_report(struct kfi_mr_event *ev, struct kfid_mr *mr);
+void kfi_mr_event_fini(struct kfi_mr_event *ev, const struct kfid_mr *mr);
 
 struct kfi_pep_room;
 

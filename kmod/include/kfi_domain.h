@@ -6,8 +6,10 @@
  * Memory registration: @access names the use of the region, as a local buffer
  * or as a remote target. A peer needs the key and the remote address. With
  * KFI_MR_ENDPOINT in the domain's mr_mode, a region is unusable until it is
- * bound and enabled. A domain bound to an EQ with KFI_REG_MR registers in the
- * background and reports KFI_MR_COMPLETE.
+ * bound and enabled. If an EQ is bound to the domain with KFI_REG_MR, it gets
+ * KFI_MR_COMPLETE (kfi_eq_entry: fid and context of the region) for each region
+ * that has become usable: one whose registration, or with KFI_MR_ENDPOINT whose
+ * kfi_mr_enable(), returns 0. The region is stored before the event can be read.
  *
  * The errors of registration are -KFI_EINVAL (access, offset, pointers, gaps
  * between the segments), -KFI_EBADFLAGS, -KFI_EKEYREJECTED (key out of range),
@@ -205,11 +207,13 @@ static inline int kfi_domain(struct kfid_fabric *fabric, struct kfi_info *info,
  * kfi_domain_bind() - bind an event queue to a domain
  * @domain: the domain
  * @fid: the EQ
- * @flags: 0, or KFI_REG_MR to register memory in the background
+ * @flags: KFI_REG_MR: each later registration reports KFI_MR_COMPLETE there
+ *
+ * The EQ cannot be closed (-KFI_EBUSY) before the domain.
  *
  * Context: Process context. May sleep.
- * Return: 0, -KFI_EINVAL if it is not an EQ or an EQ is bound already,
- *	-KFI_ENOSYS.
+ * Return: 0, -KFI_EINVAL if it is not an EQ, or of another fabric, or an EQ is
+ *	bound already, -KFI_ENOSYS for other flags.
  */
 static inline int kfi_domain_bind(struct kfid_domain *domain, struct kfid *fid,
 				  uint64_t flags)

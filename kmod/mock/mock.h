@@ -209,12 +209,14 @@ struct kfm_eq {
  * @domain: the parent, which the region pins
  * @link: on kfm_mrs, under kfm_lock
  * @len: bytes
+ * @event: that it is registered
  */
 struct kfm_mr {
 	struct kfid_mr mr;
 	struct kfi_domain_base *domain;
 	struct list_head link;
 	size_t len;
+	struct kfi_mr_event event;
 };
 
 /* The open objects; kfm_lock protects the lists. */

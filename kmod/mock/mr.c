@@ -12,6 +12,13 @@
 
 static atomic64_t kfm_last_key;
 
+static void kfm_mr_free(struct kfm_mr *mr)
+{
+	kfi_mr_event_fini(&mr->event, &mr->mr);
+	kfi_fid_put(&mr->domain->domain.fid);
+	kfree(mr);
+}
+
 static int kfm_mr_close(struct kfid *fid)
 {
 	struct kfm_mr *mr = container_of(fid, struct kfm_mr, mr.fid);
@@ -25,8 +32,7 @@ static int kfm_mr_close(struct kfid *fid)
 	if (err)
 		return err;
 
-	kfi_fid_put(&mr->domain->domain.fid);
-	kfree(mr);
+	kfm_mr_free(mr);
 	return 0;
 }
 
@@ -78,11 +84,17 @@ static int kfm_mr_regattr(struct kfid *fid, const struct kfi_mr_attr *attr,
 	mr->mr.key = atomic64_inc_return(&kfm_last_key);
 	/* User space can see the iova, so it must not be the kernel address. */
 	mr->mr.iova = 0;
+	err = kfi_mr_event_init(&mr->event, domain);
+	if (err) {
+		kfm_mr_free(mr);
+		return err;
+	}
 
 	mutex_lock(&kfm_lock);
 	list_add_tail(&mr->link, &kfm_mrs);
 	mutex_unlock(&kfm_lock);
 	*ret = &mr->mr;
+	kfi_mr_event_report(&mr->event, *ret);
 	return 0;
 }
 

@@ -307,6 +307,7 @@ struct kfv_region {
  * @link: on kfv_domain.mrs; kfv_domain.lock
  * @region: device half; constant
  * @detached: the device is gone and kfv_region.work is queued; kfv_domain.lock
+ * @event: that it is registered
  * @lkey: names the region in local work requests; constant, as all that follows
  * @count: number of pieces
  * @iov: the pieces, by the addresses that the ULP posts
@@ -320,6 +321,7 @@ struct kfv_mr {
 	struct list_head link;
 	struct kfv_region *region;
 	bool detached;
+	struct kfi_mr_event event;
 	u32 lkey;
 	size_t count;
 	struct kvec iov[];

@@ -261,6 +261,14 @@ static void kfv_region_wait(struct kfv_region *region)
 	wait_for_completion(&region->done);
 }
 
+/* The public half alone. */
+static void kfv_mr_free(struct kfv_mr *mr)
+{
+	kfi_mr_event_fini(&mr->event, &mr->mr);
+	kfi_fid_put(&mr->domain->base.domain.fid);
+	kfree(mr);
+}
+
 /*
  * The wait comes after the lock is released, so that other regions of the domain can
  * be opened and closed, and a removal can go on.
@@ -287,8 +295,7 @@ static int kfv_mr_close(struct kfid *fid)
 
 	kfv_region_wait(region);
 	kref_put(&region->ref, kfv_region_release);
-	kfi_fid_put(&domain->base.domain.fid);
-	kfree(mr);
+	kfv_mr_free(mr);
 	return 0;
 }
 
@@ -359,6 +366,7 @@ static struct kfv_mr *kfv_mr_new(struct kfv_domain *domain,
 {
 	size_t count = vec->type == KFI_KVEC ? vec->count : 0;
 	struct kfv_mr *mr;
+	int err;
 
 	mr = kzalloc(struct_size(mr, iov, count), GFP_KERNEL_ACCOUNT);
 	if (!mr)
@@ -372,6 +380,11 @@ static struct kfv_mr *kfv_mr_new(struct kfv_domain *domain,
 	mr->count = count;
 	if (count)
 		memcpy(mr->iov, vec->kvec, count * sizeof(*mr->iov));
+	err = kfi_mr_event_init(&mr->event, &domain->base);
+	if (err) {
+		kfv_mr_free(mr);
+		return ERR_PTR(err);
+	}
 	return mr;
 }
 
@@ -416,12 +429,12 @@ static int kfv_mr_open(struct kfv_domain *domain, const struct kfv_vec *vec,
 	mutex_unlock(&domain->lock);
 	if (err) {
 		kfv_region_free(region);
-		kfi_fid_put(&domain->base.domain.fid);
-		kfree(mr);
+		kfv_mr_free(mr);
 		return err;
 	}
 
 	*ret = &mr->mr;
+	kfi_mr_event_report(&mr->event, *ret);
 	return 0;
 }
 

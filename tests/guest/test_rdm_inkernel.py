@@ -132,6 +132,8 @@ CASES = {
     "domain_key": "the key of a domain is that of its endpoints",
     "wishes": "a key has its size, and a traffic class exists, or nothing is offered",
     "first_type": "what only RDM endpoints can do gets no connected ones",
+    "region_event": "registration by event: KFI_MR_COMPLETE for each region that can be used",
+    "enabled_event": "the same with KFI_MR_ENDPOINT, once the region is enabled",
     "sent_entry": "the entry of a send has no tag and no length",
     "unsent_entry": "the entry of a send that failed has its tag",
     "post_with_full_queue": "a receive can be posted while the CQ is full",

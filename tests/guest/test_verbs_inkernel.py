@@ -45,6 +45,7 @@ CASES = {
     "getinfo_open": "open objects are named in offers, and asked for",
     "getinfo_caps": "kfi_getinfo() returns what is asked for, and what that implies",
     "tables": "kfi_open_ops() has the tables of cxi, with a device that memory is mapped for",
+    "region_event": "registration by event: KFI_MR_COMPLETE for each region",
 }
 
 

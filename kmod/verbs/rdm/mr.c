@@ -119,21 +119,30 @@ static int kfr_mr_show(struct kfr_mr *mr)
 static int kfr_mr_enable(struct kfr_mr *mr)
 {
 	lockdep_assert_held(&mr->rdm->domain->lock);
-	if (mr->enabled)
-		return 0;
-	return mr->rx ? kfr_mr_show(mr) : -EINVAL;
+	if (kfv_gone(mr->rdm->domain->dev))
+		return -ENODEV;
+	if (!mr->rx)
+		return -EINVAL;
+	return kfr_mr_show(mr);
 }
 
 static int kfr_mr_control(struct kfid *fid, int command, void *arg)
 {
 	struct kfr_mr *mr = kfr_mr_of_fid(fid);
-	int err;
+	struct kfv_domain *domain = mr->rdm->domain;
+	bool enabled;
+	int err = 0;
 
 	if (command != KFI_ENABLE)
 		return -KFI_ENOSYS;
-	mutex_lock(&mr->rdm->domain->lock);
-	err = kfv_gone(mr->rdm->domain->dev) ? -ENODEV : kfr_mr_enable(mr);
-	mutex_unlock(&mr->rdm->domain->lock);
+	mutex_lock(&domain->lock);
+	enabled = mr->enabled;
+	if (!enabled)
+		err = kfr_mr_enable(mr);
+	mutex_unlock(&domain->lock);
+	/* Whoever reads the event may close the region, and then the domain. */
+	if (!err && !enabled)
+		kfi_mr_event_report(&mr->event, &mr->mr);
 	return err;
 }
 
@@ -196,6 +205,7 @@ static int kfr_mr_close(struct kfid *fid)
 		kfr_nodes_break(mr->rdm->domain->dev, mr, time_after(jiffies, end));
 	if (mr->rx)
 		kfi_fid_put(&mr->rx->base.ep.fid);
+	kfi_mr_event_fini(&mr->event, &mr->mr);
 	kfi_fid_put(&mr->rdm->domain->base.domain.fid);
 	kfr_buf_fini(&mr->buf);
 	kfree(mr);
@@ -287,7 +297,7 @@ static int kfr_mr_open(struct kfr_domain *rdm, struct kfr_mr *mr, u64 key,
 		       u64 access, void *context)
 {
 	struct kfid *domain = &rdm->domain->base.domain.fid;
-	int err = 0;
+	int err;
 
 	if (!kfi_fid_get(domain))
 		return -EINVAL;
@@ -299,10 +309,13 @@ static int kfr_mr_open(struct kfr_domain *rdm, struct kfr_mr *mr, u64 key,
 	mr->mr.iova = 0;
 	refcount_set(&mr->busy, 1);
 	init_completion(&mr->idle);
-	if (!(rdm->mr_mode & KFI_MR_ENDPOINT))
+	err = kfi_mr_event_init(&mr->event, &rdm->domain->base);
+	if (!err && !(rdm->mr_mode & KFI_MR_ENDPOINT))
 		err = kfr_mr_show(mr);
-	if (err)
+	if (err) {
+		kfi_mr_event_fini(&mr->event, &mr->mr);
 		kfi_fid_put(domain);
+	}
 	return err;
 }
 
@@ -342,6 +355,8 @@ static int kfr_mr_register(struct kfid *fid, const struct kfi_mr_attr *attr,
 		return err;
 	}
 	*ret = &mr->mr;
+	if (mr->enabled)
+		kfi_mr_event_report(&mr->event, *ret);
 	return 0;
 }
 

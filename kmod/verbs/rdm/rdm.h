@@ -386,6 +386,7 @@ struct kfr_av {
  * @rx: the context that it is bound to, referenced, or NULL; set once, under
  *	kfv_domain.lock
  * @enabled: it is in an xarray of keys; kfv_domain.lock
+ * @event: that it is enabled
  * @busy: jobs on it, +1 until it is closed
  * @idle: @busy is 0
  */
@@ -396,6 +397,7 @@ struct kfr_mr {
 	struct kfr_buf buf;
 	struct kfr_face *rx;
 	bool enabled;
+	struct kfi_mr_event event;
 	refcount_t busy;
 	struct completion idle;
 };

@@ -180,6 +180,8 @@ void rt_close_side(struct rt *rt, struct rt_side *side)
 		rt_close_fid(rt, &side->av->fid, "address vector");
 	if (side->domain)
 		rt_close_fid(rt, &side->domain->fid, "domain");
+	if (side->eq)
+		rt_close_fid(rt, &side->eq->fid, "event queue");
 	if (side->fabric)
 		rt_close_fid(rt, &side->fabric->fid, "fabric");
 	kfi_freeinfo(side->info);

@@ -81,6 +81,7 @@ static int __init rt_init(void)
 	rt_create(rt_flow_cases);
 	rt_create(rt_served_cases);
 	rt_create(rt_caps_cases);
+	rt_create(rt_region_cases);
 	return 0;
 }
 

@@ -32,6 +32,7 @@
  * @fabric: its own
  * @domain: its own
  * @av: its own
+ * @eq: what its domain reports, if a case opens one
  * @cq: all its completions
  * @ep: the endpoint
  * @buf: vmalloc memory
@@ -42,6 +43,7 @@ struct rt_side {
 	struct kfid_fabric *fabric;
 	struct kfid_domain *domain;
 	struct kfid_av *av;
+	struct kfid_eq *eq;
 	struct kfid_cq *cq;
 	struct kfid_ep *ep;
 	u8 *buf;
@@ -125,5 +127,6 @@ extern const struct rt_case rt_idle_cases[];
 extern const struct rt_case rt_flow_cases[];
 extern const struct rt_case rt_served_cases[];
 extern const struct rt_case rt_caps_cases[];
+extern const struct rt_case rt_region_cases[];
 
 #endif /* _KFI_RTEST_H_ */

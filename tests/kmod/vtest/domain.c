@@ -53,7 +53,40 @@ static void vt_tables(struct vt *vt)
 	vt_device(vt, domain_ops);
 }
 
+static s64 vt_registered(struct vt *vt, const struct kfid_mr *mr)
+{
+	struct kfi_eq_entry entry = { .context = vt };
+	u32 event = 0;
+	ssize_t n = kfi_eq_read(vt->eq, &event, &entry, sizeof(entry), 0);
+
+	if (n != sizeof(entry))
+		return n;
+	return event == KFI_MR_COMPLETE && entry.fid == &mr->fid &&
+	       entry.context == mr->fid.context ? 0 : -EPROTO;
+}
+
+/* A region reports to the EQ that its domain is bound to; what fails reports nothing. */
+static void vt_region_event(struct vt *vt)
+{
+	struct kfid_mr *mr;
+
+	VT_EQ(vt, vt_connect(vt), 0);
+	VT_EQ(vt, kfi_domain_bind(vt->a.domain, &vt->eq->fid, KFI_REG_MR), 0);
+	VT_EQ(vt, kfi_mr_reg(vt->a.domain, vt->a.buf, 64, KFI_MSG, 0, 0, 0, &mr,
+			     vt), -EINVAL);
+	VT_EQ(vt, vt_registered(vt, NULL), -KFI_EAGAIN);
+	VT_EQ(vt, kfi_mr_reg(vt->a.domain, vt->a.buf, 64, KFI_REMOTE_READ, 0, 0,
+			     0, &mr, &vt->a), 0);
+	VT_EQ(vt, vt_registered(vt, mr), 0);
+	VT_EQ(vt, kfi_close(&mr->fid), 0);
+	VT_EQ(vt, kfi_mr_reg(vt->a.domain, vt->a.buf, 64, KFI_REMOTE_READ, 0, 0,
+			     0, &mr, &vt->a), 0);
+	VT_EQ(vt, kfi_close(&mr->fid), 0);
+	VT_EQ(vt, vt_registered(vt, mr), -KFI_EAGAIN);
+}
+
 const struct vt_case vt_domain_cases[] = {
 	{ "tables", vt_tables },
+	{ "region_event", vt_region_event },
 	{ }
 };
