@@ -90,20 +90,21 @@ static int kfv_atomic_opcode(const struct kfv_domain *domain,
 static int kfv_atomic_check(const struct kfv_atomic *atomic, int opcode)
 {
 	if (!atomic->count)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no element");
 	if (atomic->count > 1)
-		return -EMSGSIZE;
+		return kfv_refuse(-EMSGSIZE, "more than one element");
 	if (!IS_ALIGNED(atomic->addr, KFV_ATOMIC_SIZE) ||
 	    !IS_ALIGNED((uintptr_t)atomic->result, KFV_ATOMIC_SIZE))
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "an address that is not aligned");
 	if ((opcode != IB_WR_RDMA_READ && !atomic->operand) ||
 	    (atomic->kind == KFV_ATOMIC_COMPARE && !atomic->compare) ||
 	    (atomic->kind != KFV_ATOMIC_PLAIN && !atomic->result))
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "an operand or a result is missing");
 	/* The data of a fetch comes from the peer: nothing to inject. */
 	if (atomic->flags & KFI_REMOTE_CQ_DATA ||
 	    (atomic->kind != KFV_ATOMIC_PLAIN && atomic->flags & KFI_INJECT))
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS,
+				  "an atomic has no such flags");
 	return 0;
 }
 
@@ -176,7 +177,7 @@ static int kfv_atomic_msg(struct kfv_atomic *atomic,
 	const struct kfi_rma_ioc *remote;
 
 	if (!msg || !msg->rma_iov || msg->rma_iov_count != 1)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "not exactly one remote piece");
 	remote = msg->rma_iov;
 	atomic->datatype = msg->datatype;
 	atomic->op = msg->op;
@@ -189,7 +190,7 @@ static int kfv_atomic_msg(struct kfv_atomic *atomic,
 		return 0;
 	if (!msg->msg_iov || msg->iov_count != 1 ||
 	    msg->msg_iov->count != remote->count)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "not exactly one operand");
 	atomic->operand = msg->msg_iov->addr;
 	return 0;
 }
@@ -199,7 +200,7 @@ static int kfv_atomic_result(struct kfv_atomic *atomic,
 			     size_t count)
 {
 	if (!iov || count != 1 || iov->count != atomic->count)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "not exactly one result");
 	atomic->result = iov->addr;
 	atomic->result_desc = desc ? desc[0] : NULL;
 	return 0;
@@ -209,7 +210,7 @@ static int kfv_atomic_compare(struct kfv_atomic *atomic,
 			      const struct kfi_ioc *iov, size_t count)
 {
 	if (!iov || count != 1 || iov->count != atomic->count)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "not exactly one value to compare");
 	atomic->compare = iov->addr;
 	return 0;
 }

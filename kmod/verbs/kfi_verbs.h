@@ -141,6 +141,16 @@
 #define KFV_TX_OP_FLAGS	(KFV_TX_FLAGS & ~KFI_REMOTE_CQ_DATA)
 #define KFV_RX_FLAGS	(KFI_COMPLETION | KFI_MORE)
 
+/*
+ * The error of a call that is refused for its arguments. The line is printed if
+ * dynamic_debug says so: "module kfi_verbs +pm".
+ */
+#define kfv_refuse(err, why)						\
+({									\
+	pr_debug_ratelimited("%s: " why "\n", __func__);		\
+	(err);								\
+})
+
 #define KFV_MR_MODE	(KFI_MR_VIRT_ADDR | KFI_MR_PROV_KEY)
 /* All that there are: a hint names those that its caller copes with. */
 #define KFV_MR_MODES	(KFI_MR_LOCAL | KFI_MR_RAW | KFI_MR_VIRT_ADDR | \

@@ -35,13 +35,13 @@ ssize_t kfv_vec_len(const struct kfv_vec *vec)
 	if (vec->type == KFI_SGL)
 		return -KFI_ENOSYS;
 	if (vec->type != KFI_KVEC && vec->type != KFI_BVEC)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no such type of memory");
 	if (vec->count && !vec->kvec)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no array of pieces");
 	for (i = 0; i < vec->count; i++) {
 		if (check_add_overflow(sum, kfv_piece_len(vec, i), &sum) ||
 		    sum > SSIZE_MAX)
-			return -EINVAL;
+			return kfv_refuse(-EINVAL, "more bytes than can be counted");
 	}
 	return sum;
 }
@@ -125,7 +125,8 @@ static int kfv_walk_kvec(const struct kvec *kv, kfv_walk_fn fn, void *arg)
 			run = 0;
 		}
 		if (!run)
-			return -EINVAL;
+			return kfv_refuse(-EINVAL,
+					  "no direct-map or vmalloc memory");
 		err = fn(arg, page, offset_in_page(addr), run);
 		if (err)
 			return err;
@@ -192,7 +193,7 @@ static int kfv_op_add_run(void *arg, struct page *page, unsigned int offset,
 	u64 addr;
 
 	if (op->num_sge == kfv_op_max_sge(op))
-		return -EMSGSIZE;
+		return kfv_refuse(-EMSGSIZE, "memory in too many pieces");
 	addr = ib_dma_map_page(pd->dev->ib, page, offset, len, op->dir);
 	if (ib_dma_mapping_error(pd->dev->ib, addr))
 		return -ENOMEM;
@@ -214,11 +215,11 @@ static int kfv_op_add_desc(struct kfv_op *op, const struct kvec *kv,
 	int err;
 
 	if (mr->domain != op->conn->ep->domain)
-		return -KFI_EDOMAIN;
+		return kfv_refuse(-KFI_EDOMAIN, "a descriptor of another domain");
 	if (!kv->iov_len)
 		return 0;
 	if (op->num_sge == kfv_op_max_sge(op))
-		return -EMSGSIZE;
+		return kfv_refuse(-EMSGSIZE, "memory in too many pieces");
 	err = kfv_mr_locate(mr, kv->iov_base, kv->iov_len, &sge->addr);
 	if (err)
 		return err;

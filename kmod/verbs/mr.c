@@ -346,7 +346,7 @@ int kfv_mr_locate(const struct kfv_mr *mr, const void *addr, size_t len,
 		}
 		before += mr->iov[i].iov_len;
 	}
-	return -EINVAL;
+	return kfv_refuse(-EINVAL, "not in the region of its descriptor");
 }
 
 static struct kfi_ops kfv_mr_fid_ops = {

@@ -44,7 +44,7 @@ static ssize_t kfv_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 	struct kfv_vec vec;
 
 	if (!msg)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no message");
 	vec.type = msg->type;
 	vec.kvec = msg->msg_iov;
 	vec.desc = msg->desc;
@@ -117,7 +117,7 @@ static ssize_t kfv_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 	};
 
 	if (!msg)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no message");
 	tx.vec.type = msg->type;
 	tx.vec.kvec = msg->msg_iov;
 	tx.vec.desc = msg->desc;

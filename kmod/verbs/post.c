@@ -37,9 +37,9 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 	if (!kfv_conn_up(ep->conn))
 		return -ENOTCONN;
 	if (tx->flags & ~KFV_TX_FLAGS)
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS, "unknown flags");
 	if (tx->vec.count > KFV_IOV_LIMIT)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "too many pieces");
 	/*
 	 * A peer that answers no reads would leave this request in the send queue
 	 * for ever, and all requests after it.
@@ -50,13 +50,14 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 	/* The wire carries 32 bits. */
 	if ((tx->flags & KFI_REMOTE_CQ_DATA && tx->data > U32_MAX) ||
 	    tx->key > U32_MAX)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL,
+				  "data or a key of more than 32 bits");
 	len = kfv_vec_len(&tx->vec);
 	if (len < 0)
 		return len;
 	if (len > ep->domain->max_msg_size ||
 	    (tx->flags & KFI_INJECT && len > KFV_INJECT_SIZE))
-		return -EMSGSIZE;
+		return kfv_refuse(-EMSGSIZE, "too long");
 	return len;
 }
 
@@ -201,13 +202,15 @@ static ssize_t kfv_rx_check(const struct kfv_ep *ep, const struct kfv_vec *vec,
 	if (!ep->base.enabled)
 		return -KFI_EOPBADSTATE;
 	if (flags & ~KFV_RX_FLAGS)
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS, "unknown flags");
 	if (vec->count > KFV_IOV_LIMIT)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "too many pieces");
 	len = kfv_vec_len(vec);
 	if (len < 0)
 		return len;
-	return len > ep->domain->max_msg_size ? -EMSGSIZE : 0;
+	if (len > ep->domain->max_msg_size)
+		return kfv_refuse(-EMSGSIZE, "too long");
+	return 0;
 }
 
 static ssize_t __kfv_post_rx(struct kfv_ep *ep, const struct kfv_vec *vec,

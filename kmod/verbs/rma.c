@@ -66,7 +66,7 @@ static ssize_t kfv_rma_msg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 	ssize_t len;
 
 	if (!msg || !msg->rma_iov || msg->rma_iov_count != 1)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "not exactly one remote piece");
 	tx->vec.type = msg->type;
 	tx->vec.kvec = msg->msg_iov;
 	tx->vec.desc = msg->desc;
@@ -75,7 +75,8 @@ static ssize_t kfv_rma_msg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 	if (len < 0)
 		return len;
 	if (len != msg->rma_iov->len)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL,
+				  "the pieces are not as long as the remote one");
 	tx->context = msg->context;
 	tx->data = msg->data;
 	tx->addr = msg->rma_iov->addr;
@@ -123,7 +124,7 @@ static ssize_t kfv_readmsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 	};
 
 	if (flags & (KFI_INJECT | KFI_REMOTE_CQ_DATA))
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS, "a read has no such flags");
 	return kfv_rma_msg(ep, msg, &tx);
 }
 

@@ -46,6 +46,7 @@ CASES = {
     "getinfo_caps": "kfi_getinfo() returns what is asked for, and what that implies",
     "tables": "kfi_open_ops() has the tables of cxi, with a device that memory is mapped for",
     "region_event": "registration by event: KFI_MR_COMPLETE for each region",
+    "event_room": "an event that does not fit is ETOOSMALL and stays; a zeroed attribute: no sleep",
 }
 
 

@@ -41,11 +41,10 @@ int kfr_av_find(const struct kfr_av *av, kfi_addr_t addr,
 		*rx = addr >> (64 - av->rx_bits);
 		base = addr << av->rx_bits >> av->rx_bits;
 	}
-	if (base >= KFR_AV_MAX)
-		return -EINVAL;
-	entry = xa_load((struct xarray *)&av->addrs, base);
+	entry = base < KFR_AV_MAX ?
+		xa_load((struct xarray *)&av->addrs, base) : NULL;
 	if (!entry)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no such address in the vector");
 	*to = kfr_addr_unpack(xa_to_value(entry));
 	return 0;
 }

@@ -63,10 +63,12 @@ static int kfr_buf_check(struct kfr_buf *buf)
 		return len;
 	buf->len = len;
 	if (buf->type == KFI_BVEC)
-		return kfr_bvec_ok(buf) ? 0 : -EINVAL;
+		return kfr_bvec_ok(buf) ? 0 :
+			kfv_refuse(-EINVAL, "pages with holes in between");
 	for (i = 0; i < buf->count; i++)
 		if (!kfr_kvec_ok(&buf->kvec[i]))
-			return -EINVAL;
+			return kfv_refuse(-EINVAL,
+					  "no direct-map or vmalloc memory");
 	return 0;
 }
 
@@ -79,7 +81,8 @@ static int kfr_take_sgl(struct kfr_buf *buf, const struct scatterlist *sgl)
 	buf->type = KFI_BVEC;
 	for (i = 0; i < buf->count; i++, sg = sg_next(sg)) {
 		if (!sg || (sg->length && !sg_dma_address(sg)))
-			return -EINVAL;
+			return kfv_refuse(-EINVAL,
+					  "a scatterlist that is not mapped");
 		buf->bvec[i].bv_page = sg_page(sg);
 		buf->bvec[i].bv_offset = sg->offset;
 		buf->bvec[i].bv_len = sg->length;
@@ -119,7 +122,8 @@ int kfr_buf_init(struct kfr_buf *buf, enum kfi_iov_type type,
 
 	if (type < KFI_KVEC || type > KFI_SGL || count > KFR_IOV_LIMIT ||
 	    (count && !pieces))
-		return -EINVAL;
+		return kfv_refuse(-EINVAL,
+				  "no such type, no array, or too many pieces");
 	buf->count = count;
 	buf->type = KFI_KVEC;
 	buf->len = 0;

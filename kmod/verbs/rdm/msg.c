@@ -78,7 +78,7 @@ static ssize_t kfr_recvmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 	struct kfr_post post = { .strict = true, .flags = flags };
 
 	if (!msg)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no message");
 	post.type = msg->type;
 	post.pieces = msg->msg_iov;
 	post.count = msg->iov_count;
@@ -131,7 +131,7 @@ static ssize_t kfr_trecvmsg(struct kfid_ep *ep,
 	};
 
 	if (!msg)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no message");
 	post.type = msg->type;
 	post.pieces = msg->msg_iov;
 	post.count = msg->iov_count;
@@ -215,7 +215,7 @@ static ssize_t kfr_sendmsg(struct kfid_ep *ep, const struct kfi_msg *msg,
 	struct kfr_send send;
 
 	if (!msg)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no message");
 	send = kfr_send_init(ep, false, msg->type, msg->msg_iov,
 			     msg->iov_count, msg->addr, 0, msg->context, 0);
 	send.flags = flags;
@@ -313,7 +313,7 @@ static ssize_t kfr_tsendmsg(struct kfid_ep *ep,
 	struct kfr_send send;
 
 	if (!msg)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "no message");
 	send = kfr_send_init(ep, true, msg->type, msg->msg_iov, msg->iov_count,
 			     msg->addr, msg->tag, msg->context, 0);
 	send.flags = flags;

@@ -456,10 +456,11 @@ static int kfr_post_check(const struct kfr_face *face,
 	if (!face->base.enabled)
 		return -KFI_EOPBADSTATE;
 	if (post->flags & ~KFR_RX_FLAGS)
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS, "unknown flags");
 	if (post->tagged && post->flags & KFI_MULTI_RECV && post->strict &&
 	    !(ep->caps & KFI_TAGGED_MULTI_RECV))
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS,
+				  "no KFI_TAGGED_MULTI_RECV was asked for");
 	return 0;
 }
 
@@ -495,7 +496,7 @@ static int kfr_recv_fill(const struct kfr_face *face, struct kfr_recv *recv,
 	/* A multi-receive may be longer than any message. */
 	if (recv->buf.len > KFR_MSG_MAX && !recv->multi) {
 		kfr_buf_fini(&recv->buf);
-		return -EMSGSIZE;
+		return kfv_refuse(-EMSGSIZE, "too long");
 	}
 	return 0;
 }

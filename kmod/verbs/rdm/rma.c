@@ -95,7 +95,7 @@ static ssize_t kfr_rma_msg(struct kfid_ep *ep, enum kfr_wire_op op,
 	struct kfr_send send;
 
 	if (!msg || !msg->rma_iov || msg->rma_iov_count != 1)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL, "not exactly one remote piece");
 	send = kfr_rma_init(ep, op, msg->type, msg->msg_iov, msg->iov_count,
 			    (struct kfr_remote){ msg->addr, msg->rma_iov->addr,
 						 msg->rma_iov->key },
@@ -106,7 +106,8 @@ static ssize_t kfr_rma_msg(struct kfid_ep *ep, enum kfr_wire_op op,
 	send.remote_len = msg->rma_iov->len;
 	if (flags & KFI_TAGGED) {
 		if (!(kfr_face_of(ep)->ep->caps & KFI_TAGGED_RMA))
-			return -KFI_EBADFLAGS;
+			return kfv_refuse(-KFI_EBADFLAGS,
+					  "no KFI_TAGGED_RMA was asked for");
 		send.tagged = true;
 		send.kind |= KFI_SEND;
 	}
@@ -117,7 +118,7 @@ static ssize_t kfr_readmsg(struct kfid_ep *ep, const struct kfi_msg_rma *msg,
 			   u64 flags)
 {
 	if (flags & ~KFR_READ_FLAGS)
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS, "unknown flags");
 	return kfr_rma_msg(ep, KFR_OP_READ, msg, flags);
 }
 

@@ -393,7 +393,8 @@ static int kfr_op_map(struct kfr_op *op)
 	if (err)
 		return err;
 	op->nregs = kfr_map_regs(&op->map, limit);
-	return op->nregs <= KFR_SEGS ? 0 : -EMSGSIZE;
+	return op->nregs <= KFR_SEGS ? 0 :
+	       kfv_refuse(-EMSGSIZE, "memory in too many pieces");
 }
 
 /*
@@ -409,7 +410,7 @@ static ssize_t kfr_send_check(const struct kfr_face *face,
 	if (!face->base.enabled)
 		return -KFI_EOPBADSTATE;
 	if (send->flags & ~KFR_TX_FLAGS)
-		return -KFI_EBADFLAGS;
+		return kfv_refuse(-KFI_EBADFLAGS, "unknown flags");
 	return kfi_cq_has_room(face->base.tx_cq) ? 0 : -EAGAIN;
 }
 
@@ -499,13 +500,14 @@ static int kfr_op_set_buf(struct kfr_op *op, const struct kfr_send *send)
 	if (err)
 		return err;
 	if (send->exact && op->buf.len != send->remote_len)
-		return -EINVAL;
+		return kfv_refuse(-EINVAL,
+				  "the pieces are not as long as the remote one");
 	if (op->buf.len > KFR_MSG_MAX)
-		return -EMSGSIZE;
+		return kfv_refuse(-EMSGSIZE, "too long");
 	op->hdr.len = cpu_to_le32(op->buf.len);
 	if (send->flags & KFI_INJECT && send->op != KFR_OP_READ) {
 		if (op->buf.len > KFV_INJECT_SIZE)
-			return -EMSGSIZE;
+			return kfv_refuse(-EMSGSIZE, "too long to be injected");
 		kfr_op_inject(op);
 	}
 	if (kfr_op_short(op))

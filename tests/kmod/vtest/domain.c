@@ -85,8 +85,35 @@ static void vt_region_event(struct vt *vt)
 	VT_EQ(vt, vt_registered(vt, mr), -KFI_EAGAIN);
 }
 
+/*
+ * Nothing of an event is cut: it stays until there is room for all of it. A zeroed
+ * attribute means KFI_WAIT_NONE, so that nobody can sleep on the queue.
+ */
+static void vt_event_room(struct vt *vt)
+{
+	struct kfi_eq_attr attr = { };
+	u8 event[64] = { [63] = 7 }, got[64] = { };
+	u32 type = 0;
+
+	VT_EQ(vt, vt_getinfo(0, &vt->a.info), 0);
+	VT_EQ(vt, kfi_fabric(vt->a.info->fabric_attr, &vt->fabric, NULL), 0);
+	VT_EQ(vt, kfi_eq_open(vt->fabric, &attr, &vt->eq, NULL, NULL), 0);
+	VT_EQ(vt, kfi_eq_write(vt->eq, 9, event, sizeof(event), 0),
+	      sizeof(event));
+	VT_EQ(vt, kfi_eq_read(vt->eq, &type, got,
+			      sizeof(struct kfi_eq_cm_entry), 0),
+	      -KFI_ETOOSMALL);
+	VT_CHECK(vt, !type && !got[0]);
+	VT_EQ(vt, kfi_eq_read(vt->eq, &type, got, sizeof(got), 0), sizeof(got));
+	VT_EQ(vt, type, 9);
+	VT_EQ(vt, got[63], 7);
+	VT_EQ(vt, kfi_eq_sread(vt->eq, &type, got, sizeof(got), 1, 0),
+	      -KFI_EINVAL);
+}
+
 const struct vt_case vt_domain_cases[] = {
 	{ "tables", vt_tables },
 	{ "region_event", vt_region_event },
+	{ "event_room", vt_event_room },
 	{ }
 };
