@@ -119,10 +119,12 @@ bool kfv_net_served(void)
 	return current->nsproxy && net_eq(current->nsproxy->net_ns, &init_net);
 }
 
-/* Whether any port belongs to the fabric @name. */
-static bool kfv_fabric_exists(const char *name)
+/*
+ * Whether any port belongs to the fabric @name; its own name, room for KFI_NAME_MAX
+ * bytes, is then in @own.
+ */
+static bool kfv_fabric_exists(const char *name, char *own)
 {
-	char own[KFI_NAME_MAX];
 	struct kfv_device *dev;
 	u32 port;
 
@@ -130,7 +132,7 @@ static bool kfv_fabric_exists(const char *name)
 	list_for_each_entry(dev, &kfv_devices, link)
 		rdma_for_each_port(dev->ib, port)
 			if (!kfv_fabric_name(dev->ib, port, own) &&
-			    !strcmp(own, name))
+			    kfv_named(name, own))
 				return true;
 	return false;
 }
@@ -158,10 +160,9 @@ int kfv_fabric_open(struct kfi_fabric_attr *attr, struct kfid_fabric **fabric,
 		return -ENOMEM;
 	f->base.strerror = kfv_cm_strerror;
 	f->base.tables = kfv_fabric_tables;
-	strscpy(f->name, attr->name, sizeof(f->name));
 
 	mutex_lock(&kfv_lock);
-	if (kfv_fabric_exists(attr->name))
+	if (kfv_fabric_exists(attr->name, f->name))
 		err = kfi_fabric_base_init(&f->base, THIS_MODULE,
 					   &kfv_fabric_ops, kfv_fabric_release,
 					   attr->api_version, context);

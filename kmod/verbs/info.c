@@ -279,15 +279,18 @@ static void kfv_take_counts(struct kfi_domain_attr *domain,
  * @domain: what the port offers; on return what the caller gets
  * @hint: the hint
  *
- * Context: any.
+ * Context: process, may sleep; the caller holds kfv_lock.
  * Return: true if the offer meets the hint. Address vectors, modes of memory
  * registration and authorisation keys differ and are left to the caller.
  */
 bool kfv_fit_domain_attr(struct kfi_domain_attr *domain,
 			 const struct kfi_domain_attr *hint)
 {
-	bool fits = kfv_fit_counts(domain, hint) &&
-	       (!hint->name || !strcmp(hint->name, domain->name)) &&
+	bool fits;
+
+	lockdep_assert_held(&kfv_lock);
+	fits = kfv_fit_counts(domain, hint) &&
+	       (!hint->name || kfv_named(hint->name, domain->name)) &&
 	       hint->threading <= KFI_THREAD_ENDPOINT &&
 	       (!hint->control_progress ||
 		hint->control_progress == KFI_PROGRESS_AUTO) &&
@@ -342,8 +345,8 @@ bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 		return false;
 	if (wanted)
 		fabric->fabric = wanted;
-	return (!hint->name || !strcmp(hint->name, fabric->name)) &&
-	       (!hint->prov_name || !strcmp(hint->prov_name, KFV_PROVIDER)) &&
+	return (!hint->name || kfv_named(hint->name, fabric->name)) &&
+	       (!hint->prov_name || kfv_named(hint->prov_name, KFV_PROVIDER)) &&
 	       (!hint->prov_version ||
 		hint->prov_version == fabric->prov_version);
 }
@@ -482,7 +485,8 @@ static struct kfi_info *kfv_port_offer(const struct kfv_device *dev, u32 port,
 		return NULL;
 	}
 	info->fabric_attr->api_version = query->version;
-	if (kfv_set_addrs(info, query)) {
+	if ((query->hints && kfv_name_as_hinted(info, query->hints)) ||
+	    kfv_set_addrs(info, query)) {
 		kfi_freeinfo(info);
 		return ERR_PTR(-ENOMEM);
 	}

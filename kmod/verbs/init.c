@@ -147,7 +147,7 @@ struct kfv_device *kfv_device_by_name(const char *name, u32 *port)
 	list_for_each_entry(dev, &kfv_devices, link) {
 		rdma_for_each_port(dev->ib, p) {
 			kfv_domain_name(dev->ib, p, own);
-			if (!strcmp(own, name)) {
+			if (kfv_named(name, own)) {
 				*port = p;
 				return dev;
 			}
@@ -332,12 +332,18 @@ static int __init kfv_init(void)
 	err = ib_register_client(&kfv_client);
 	if (err)
 		goto err_ext;
+	err = kfv_alias_init();
+	if (err)
+		goto err_alias;
+	/* The last that can fail: from here on objects may be open. */
 	err = kfi_provider_register(&kfv_provider);
 	if (err)
-		goto err_client;
+		goto err_alias;
+	kfv_alias_register();
 	return 0;
 
-err_client:
+err_alias:
+	kfv_alias_exit();
 	ib_unregister_client(&kfv_client);
 err_ext:
 	kfv_ext_exit();
@@ -353,6 +359,7 @@ err_wq:
  */
 static void __exit kfv_exit(void)
 {
+	kfv_alias_exit();
 	kfi_provider_deregister(&kfv_provider);
 	ib_unregister_client(&kfv_client);
 	kfv_ext_exit();

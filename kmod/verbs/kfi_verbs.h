@@ -645,6 +645,14 @@ struct kfid_fabric *kfv_fabric_find(const char *name);
 bool kfv_fabric_is(const struct kfid_fabric *fabric, const char *name);
 int kfv_fabric_name(struct ib_device *ib, u32 port, char *name);
 
+/* alias.c */
+bool kfv_named(const char *name, const char *own);
+bool kfv_is_alias(const char *name);
+int kfv_name_as_hinted(struct kfi_info *info, const struct kfi_info *hints);
+int kfv_alias_init(void);
+void kfv_alias_register(void);
+void kfv_alias_exit(void);
+
 /* ext.c */
 extern const struct kfi_named_ops kfv_fabric_tables[];
 extern const struct kfi_named_ops kfv_domain_tables[];

@@ -250,8 +250,10 @@ static bool kfr_names_port(const char *node, const struct kfv_device *dev,
 
 	lockdep_assert_held(&kfv_lock);
 	kfv_domain_name(dev->ib, port, name);
-	if (!strcmp(node, name) || !strcmp(node, netdev))
+	if (kfv_named(node, name) || !strcmp(node, netdev))
 		return true;
+	if (kfv_is_alias(node))
+		return false;
 	list_for_each_entry(other, &kfv_devices, link) {
 		if (other == dev)
 			break;
@@ -390,6 +392,8 @@ static struct kfi_info *kfr_port_offer(const struct kfv_device *dev, u32 port,
 		err = kfr_set_auth(info->ep_attr, query->hints);
 	if (!err)
 		err = kfr_set_first_addrs(info, query, dev, port);
+	if (!err)
+		err = kfv_name_as_hinted(info, query->hints);
 	if (err) {
 		kfi_freeinfo(info);
 		return err == -ENOMEM ? ERR_PTR(err) : NULL;

@@ -164,6 +164,7 @@ RUNS: Mapping[str, Run] = {
     r"modprobe kfi_verbs|insmod \w+_ulp\.ko addr=10\.0\.0\.1|cat \S*_ulp/parameters/result": Run(
         DOCUMENTS, text="state=", inside=MACHINE
     ),
+    r"modprobe kfi_verbs aliases=.*": Run(DOCUMENTS, inside=MACHINE),
     re.escape(VENV): Run(DOCUMENTS),
     r"~/kfabric/bin/pip install build/wheels/\*\.whl": Run(DOCUMENTS, first=("make wheels",)),
     r"~/kfabric/bin/pip install build/wheels/kfabric_py-\*\.whl": Run(
