@@ -27,7 +27,7 @@ DATA = ROOT / "tests" / "data"
 FACTS: dict[str, Any] = tomllib.loads((DATA / "kfabric_1_7.toml").read_text())
 
 # The providers' side and the test hooks are no part of kfabric 1.7.
-OURS = {"kfi_channel.h", "kfi_core.h", "kfi_profile.h", "kfi_test.h"}
+OURS = {"kfi_channel.h", "kfi_core.h", "kfi_profile.h", "kfi_test.h", "kfi_verbs_ext.h"}
 HEADERS = [
     "kfabric.h",
     "kfi_atomic.h",

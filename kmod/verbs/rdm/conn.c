@@ -260,6 +260,7 @@ static void kfr_conn_fail(struct kfr_conn *conn)
 	cancel_delayed_work_sync(&conn->probe);
 	cancel_delayed_work_sync(&conn->expire);
 	cancel_delayed_work_sync(&conn->abandoned);
+	cancel_delayed_work_sync(&conn->unready);
 	kfr_job_fail_all(conn);
 	kfr_op_fail_all(conn);
 	kfr_ctl_drop_all(conn);
@@ -423,6 +424,8 @@ struct kfr_conn *kfr_conn_new(struct kfr_node *node, __be32 remote,
 	INIT_DELAYED_WORK(&conn->probe, kfr_probe);
 	INIT_DELAYED_WORK(&conn->expire, kfr_conn_expire);
 	INIT_DELAYED_WORK(&conn->abandoned, kfr_abandoned);
+	INIT_DELAYED_WORK(&conn->unready, kfr_unready);
+	INIT_LIST_HEAD(&conn->refused);
 	INIT_WORK(&conn->destroy, kfr_conn_destroy);
 	conn->turn.run = kfr_conn_free;
 	kfi_hrtimer_setup(&conn->ack_timer, kfr_ack_expired, CLOCK_MONOTONIC,

@@ -308,6 +308,7 @@ enum kfr_conn_state {
  * @expected: flows that end unless the peer refuses a request, by kfr_flow.until
  * @ncharged: flows, and operations that have not ended
  * @charged: the same by user; these two grow under @lock only
+ * @refused: operations that the peer has refused and whose time runs, in its order
  * @jobs: all jobs of the connection
  * @njobs: their number
  * @nabandoned: abandoned operations and jobs that @abandoned found when it ran last;
@@ -319,6 +320,7 @@ enum kfr_conn_state {
  * @probe: detects a dead peer
  * @expire: ends it when it is not used
  * @abandoned: ends operations and jobs that no context has any more
+ * @unready: ends operations of @refused
  * @destroy: ends and frees everything; queued once
  * @turn: the same for the id, and what goes with it
  * @idle: @flushing, @urgent and @data are empty and all sends have completed;
@@ -420,6 +422,7 @@ struct kfr_conn {
 	struct list_head expected;
 	atomic_t ncharged;
 	atomic_t charged[KFR_SHARES];
+	struct list_head refused;
 	struct list_head jobs;
 	unsigned int njobs;
 	unsigned int nabandoned;
@@ -430,6 +433,7 @@ struct kfr_conn {
 	struct delayed_work probe;
 	struct delayed_work expire;
 	struct delayed_work abandoned;
+	struct delayed_work unready;
 	struct work_struct destroy;
 	struct kfv_turn turn;
 	struct completion idle;
@@ -483,11 +487,14 @@ enum kfr_op_state {
  * @item: on a queue of its connection
  * @sent: on kfr_conn.sent_numbered, .sent_by_id or .ending, kfr_flow.parked or
  *	kfr_line.again
+ * @refused: on kfr_conn.refused
  * @next: the next free one; kfr_tx.lock
  * @tx: its context. NULL: it is abandoned, see abandon.c. Constant until then
  * @conn: its connection, referenced from submit to done
  * @state: where it is, see above
  * @parked: @sent is on kfr_flow.parked
+ * @was_refused: the peer has refused it
+ * @refused_at: when (jiffies) it did so first
  * @flow: memory for a flow, should the peer refuse the operation; NULL: it is a
  *	flow now
  * @charged: in kfr_conn.charged
@@ -518,7 +525,7 @@ enum kfr_op_state {
  * @inject: room for the copy of an injected buffer
  *
  * From submit until it is off the connection's lists, kfr_conn.lock protects
- * @item, @sent, @tx, @state to @has_id, @hdr, @want, @regs to @registered and @err
+ * @item, @sent, @refused, @tx, @state to @has_id, @hdr, @want, @regs to @registered and @err
  * to @over.
  * Before and after, the thread that got it, or took it off, owns it alone. The
  * buffer stays mapped, and readable by the peer if it is registered, until
@@ -527,11 +534,14 @@ enum kfr_op_state {
 struct kfr_op {
 	struct kfr_item item;
 	struct list_head sent;
+	struct list_head refused;
 	struct kfr_op *next;
 	struct kfr_tx *tx;
 	struct kfr_conn *conn;
 	enum kfr_op_state state;
 	bool parked;
+	bool was_refused;
+	unsigned long refused_at;
 	struct kfr_flow *flow;
 	bool charged;
 	u8 share;
@@ -753,6 +763,8 @@ int kfr_op_submit(struct kfr_op *op);
 void kfr_op_recall(struct kfr_op *op, bool revoke);
 bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op);
 bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op);
+bool kfr_op_withdraw(struct kfr_conn *conn, struct kfr_op *op, int err,
+		     int prov_errno);
 void kfr_op_fail_all(struct kfr_conn *conn);
 struct kfr_conn *kfr_op_conn(struct kfr_op *op);
 void kfr_op_invalid(struct ib_cq *cq, struct ib_wc *wc);
@@ -772,6 +784,12 @@ bool kfr_conn_serves(struct kfr_conn *conn, const struct kfr_rx *rx,
 bool kfr_op_abandon(struct kfr_op *op);
 void kfr_rx_abandon(struct kfr_rx *rx);
 void kfr_abandoned(struct work_struct *work);
+
+/* unready.c: no receive in time */
+bool kfr_keeps(void);
+void kfr_op_refused(struct kfr_conn *conn, struct kfr_op *op);
+void kfr_unready(struct work_struct *work);
+void kfr_rx_retry(struct work_struct *work);
 
 /* tx.c: operations */
 struct kfr_tx *kfr_tx_new(struct kfr_ep *ep, struct kfi_ep_base *base,

@@ -192,6 +192,9 @@ int kfr_flow_block(struct kfr_rx *rx, struct kfr_conn *conn,
 		xa_set_mark(&rx->flows, i, kfr_flow_mark(by_key));
 		atomic_inc(&conn->owed);
 	}
+	/* Nothing that is kept will go, and so make room. */
+	if (!err && !by_key && !rx->nkeep && !rx->closing)
+		schedule_delayed_work(&rx->retry, KFR_RETRY_TIME);
 	return err;
 }
 
@@ -826,6 +829,7 @@ static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
 	op->state = KFR_QUEUED;
 	op->parked = true;
 	op->hdr.flags &= ~KFR_F_PULLED;
+	kfr_op_refused(op->conn, op);
 }
 
 /**

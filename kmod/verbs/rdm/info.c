@@ -54,7 +54,7 @@ static void kfr_fill_ctx(struct kfi_info *info)
 	rx->caps = KFR_CAPS_RX;
 	rx->msg_order = KFI_ORDER_NONE;
 	rx->comp_order = KFI_ORDER_NONE;
-	rx->total_buffered_recv = KFR_KEEP * KFR_EAGER;
+	rx->total_buffered_recv = kfr_keeps() ? KFR_KEEP * KFR_EAGER : 0;
 	rx->size = KFR_RX_SIZE;
 	rx->iov_limit = KFR_IOV_LIMIT;
 }
@@ -144,8 +144,9 @@ static bool kfr_fit_ctx(struct kfi_info *info, const struct kfi_info *hints)
 			return false;
 		info->rx_attr->op_flags = rx->op_flags;
 		kfv_take_size(&info->rx_attr->size, rx->size);
-		kfv_take_size(&info->rx_attr->total_buffered_recv,
-			      rx->total_buffered_recv);
+		if (kfr_keeps())
+			kfv_take_size(&info->rx_attr->total_buffered_recv,
+				      rx->total_buffered_recv);
 	}
 	return true;
 }

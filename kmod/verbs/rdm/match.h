@@ -153,6 +153,7 @@ struct kfr_match {
  *	are blocked
  * @keys: regions that are enabled on it; the xarray's own lock
  * @expire: refuses tagged RMA that found no receive in time
+ * @retry: lets refused senders try again, if it keeps nothing
  * @room: requests were refused because the CQ is full, and are to be resumed
  */
 struct kfr_rx {
@@ -177,6 +178,7 @@ struct kfr_rx {
 	struct xarray flows;
 	struct xarray keys;
 	struct delayed_work expire;
+	struct delayed_work retry;
 	struct kfi_cq_room room;
 };
 
@@ -274,6 +276,7 @@ void kfr_completion(const struct kfr_rx *rx, const struct kfr_hdr *hdr,
 		    const struct kfr_range *range,
 		    struct kfi_completion *comp);
 void kfr_rx_expire(struct work_struct *work);
+unsigned long kfr_match_limit(void);
 
 /* flow.c: flow control by NAK, RESUME and WANT */
 bool kfr_flow_epoch_unknown(struct kfr_rx *rx, const struct kfr_conn *conn,

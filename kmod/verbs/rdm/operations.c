@@ -91,6 +91,7 @@ int kfr_op_submit(struct kfr_op *op)
 		atomic_inc(&conn->nops);
 	}
 	if (!err && !dead) {
+		op->was_refused = false;
 		op->state = KFR_QUEUED;
 		kfr_req_add(conn, op);
 		kfr_probe_later(conn);
@@ -154,6 +155,7 @@ int kfr_handle_ack(struct kfr_conn *conn, u32 ack)
 		if (err || (s32)(ack - le32_to_cpu(op->hdr.seq)) < 0)
 			break;
 		op->state = KFR_BUSY;
+		list_del_init(&op->refused);
 		kfr_flows_handled(conn, op->place);
 		kfr_flow_release(conn, op);
 		list_move_tail(&op->sent, &done);
@@ -210,6 +212,7 @@ bool kfr_op_end(struct kfr_conn *conn, struct kfr_op *op)
 	op->state = KFR_BUSY;
 	op->parked = false;
 	list_del_init(&op->sent);
+	list_del_init(&op->refused);
 	kfr_flow_release(conn, op);
 	if (op->has_id) {
 		if (!op->registered) {
@@ -370,6 +373,27 @@ bool kfr_op_cancel(struct kfr_conn *conn, struct kfr_op *op)
 }
 
 /**
+ * kfr_op_withdraw() - end an operation that is queued or parked
+ * @conn: its connection
+ * @op: the operation
+ * @err: errno of its end
+ * @prov_errno: more exactly
+ *
+ * Context: any; the caller holds the connection's lock.
+ * Return: true: the caller owns it and calls kfr_op_done() without the lock; false:
+ * its registrations are invalidated first.
+ */
+bool kfr_op_withdraw(struct kfr_conn *conn, struct kfr_op *op, int err,
+		     int prov_errno)
+{
+	lockdep_assert_held(&conn->lock);
+	kfr_flow_pull_next(conn, op);
+	list_del_init(&op->item.link);
+	kfr_op_set_err(op, err, prov_errno);
+	return !kfr_op_end(conn, op);
+}
+
+/**
  * kfr_op_conn() - the connection of an operation that has not ended
  * @op: the operation, in any state
  *
@@ -435,17 +459,17 @@ void kfr_op_recall(struct kfr_op *op, bool revoke)
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
 		/* kfr_op_fail_all() ends it. */
-	} else if (op->state == KFR_QUEUED || kfr_op_forget(conn, op, revoke)) {
-		if (op->state == KFR_QUEUED)
-			kfr_flow_pull_next(conn, op);
+	} else if (op->state == KFR_QUEUED) {
+		done = kfr_op_withdraw(conn, op, KFI_ECANCELED, 0);
+	} else if (kfr_op_forget(conn, op, revoke)) {
 		list_del_init(&op->item.link);
 		done = !kfr_op_cancel(conn, op);
-		/* Keeps the device until kfr_op_done() has unmapped it. */
-		if (done)
-			atomic_inc(&conn->posted);
 	} else if (op->state == KFR_SENT && op->has_id) {
 		cancel = op->hdr;
 	}
+	/* Keeps the device until kfr_op_done() has unmapped it. */
+	if (done)
+		atomic_inc(&conn->posted);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done) {
 		kfr_op_done(op);
@@ -477,6 +501,7 @@ static void kfr_fail_take(struct list_head *done)
 
 	list_for_each_entry(op, done, sent) {
 		list_del_init(&op->item.link);
+		list_del_init(&op->refused);
 		op->state = KFR_BUSY;
 		op->registered = false;
 		op->has_id = false;

@@ -169,6 +169,7 @@
 
 #define KFR_CLOSE_TIME	(HZ / 2)	/* close waits, then revokes or looks */
 #define KFR_SILENT_TIME	(3 * HZ)	/* close aborts: the peer takes nothing */
+#define KFR_RETRY_TIME	(HZ / 10)	/* senders try again where nothing is kept */
 #define KFR_REVOKE_TIME	(10 * HZ)	/* close aborts: it does not take enough */
 #define KFR_IDLE_MIN	HZ		/* if a node, or a connection, is full */
 #define KFR_DEAF_TIME	(10 * HZ)	/* on a full node, for an answer to LEAVE */

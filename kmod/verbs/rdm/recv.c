@@ -62,6 +62,8 @@ struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	rx->nkeep = DIV_ROUND_UP(attr->total_buffered_recv, KFR_EAGER);
 	if (!rx->nkeep)
 		rx->nkeep = KFR_KEEP;
+	if (!kfr_keeps())
+		rx->nkeep = 0;
 	rx->min_multi = KFR_MULTI_MIN;
 	refcount_set(&rx->busy, 1);
 	init_completion(&rx->idle);
@@ -71,6 +73,7 @@ struct kfr_rx *kfr_rx_new(struct kfr_ep *ep, struct kfi_ep_base *base,
 	xa_init(&rx->flows);
 	xa_init_flags(&rx->keys, XA_FLAGS_LOCK_IRQ | XA_FLAGS_ACCOUNT);
 	INIT_DELAYED_WORK(&rx->expire, kfr_rx_expire);
+	INIT_DELAYED_WORK(&rx->retry, kfr_rx_retry);
 	INIT_LIST_HEAD(&rx->room.link);
 	INIT_WORK(&rx->room.work, kfr_rx_resume_room);
 	return rx;
@@ -221,6 +224,7 @@ void kfr_rx_close(struct kfr_rx *rx)
 	if (!rx->recvs)
 		return;
 	cancel_delayed_work_sync(&rx->expire);
+	cancel_delayed_work_sync(&rx->retry);
 	kfr_rx_put(rx);
 	while (!wait_for_completion_timeout(&rx->idle, KFR_CLOSE_TIME))
 		kfr_node_break(rx->ep->node, rx, NULL, time_after(jiffies, end));

@@ -28,7 +28,18 @@
 
 static unsigned int rdm_match_timeout_ms = 10000;
 module_param(rdm_match_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(rdm_match_timeout_ms, "how long tagged RMA waits for a receive before it fails at its initiator (ms; 0: for ever)");
+MODULE_PARM_DESC(rdm_match_timeout_ms, "how long tagged RMA, and messages with rdm_keep=N, wait for a receive before they fail at their initiator (ms; 0: for ever)");
+
+/**
+ * kfr_match_limit() - how long a request may wait for a receive
+ *
+ * Context: any.
+ * Return: jiffies; 0: for ever.
+ */
+unsigned long kfr_match_limit(void)
+{
+	return msecs_to_jiffies(READ_ONCE(rdm_match_timeout_ms));
+}
 
 /**
  * kfr_completion_flags() - the flags of the completion for a request
@@ -180,12 +191,12 @@ void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status)
  */
 static void kfr_rx_arm_expiry(struct kfr_rx *rx, const struct kfr_hdr *hdr)
 {
-	unsigned int ms = READ_ONCE(rdm_match_timeout_ms);
+	unsigned long limit = kfr_match_limit();
 
 	lockdep_assert_held(&rx->lock);
-	if (ms && (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) &&
+	if (limit && (hdr->op == KFR_OP_READ || hdr->op == KFR_OP_WRITE) &&
 	    !rx->closing)
-		schedule_delayed_work(&rx->expire, msecs_to_jiffies(ms));
+		schedule_delayed_work(&rx->expire, limit);
 }
 
 /**
@@ -201,7 +212,7 @@ void kfr_rx_expire(struct work_struct *work)
 {
 	struct kfr_rx *rx = container_of(to_delayed_work(work), struct kfr_rx,
 					 expire);
-	unsigned long limit = msecs_to_jiffies(READ_ONCE(rdm_match_timeout_ms));
+	unsigned long limit = kfr_match_limit();
 	struct kfr_unexp *unexp, *next;
 	bool more = false;
 	LIST_HEAD(old);

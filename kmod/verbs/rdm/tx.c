@@ -120,6 +120,7 @@ static struct kfr_op *kfr_op_new(struct kfr_tx *tx)
 	op->cqe.done = kfr_op_invalid;
 	INIT_LIST_HEAD(&op->item.link);
 	INIT_LIST_HEAD(&op->sent);
+	INIT_LIST_HEAD(&op->refused);
 	return op;
 }
 
