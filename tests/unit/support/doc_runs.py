@@ -165,6 +165,7 @@ RUNS: Mapping[str, Run] = {
         DOCUMENTS, text="state=", inside=MACHINE
     ),
     r"modprobe kfi_verbs aliases=.*": Run(DOCUMENTS, inside=MACHINE),
+    r"echo 'module kfi_verbs .*": Run(DOCUMENTS, inside=PROMPT.format("")),
     re.escape(VENV): Run(DOCUMENTS),
     r"~/kfabric/bin/pip install build/wheels/\*\.whl": Run(DOCUMENTS, first=("make wheels",)),
     r"~/kfabric/bin/pip install build/wheels/kfabric_py-\*\.whl": Run(
