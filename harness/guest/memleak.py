@@ -14,7 +14,15 @@ from pathlib import Path
 from kfabric.guest import modules
 
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
-MODULES = (*modules.watched(), "kfi_ktest", "kfi_vtest", "kfi_rtest", "kfi_bench", "provoke")
+MODULES = (
+    *modules.watched(),
+    "kfi_ktest",
+    "kfi_vtest",
+    "kfi_rtest",
+    "kfi_bench",
+    "kfi_lnd",
+    "provoke",
+)
 AGE_SECONDS = 5.5
 """A search skips objects younger than 5 s: their pointer may be in a register."""
 SHARE = 0.1

@@ -10,8 +10,9 @@ from pathlib import Path
 from kfabric.guest import modules, topology
 from tests.wire import remote
 
-#: Seconds for a whole game.
+#: Seconds for a whole game, or for a part of a long one.
 GAME_SECONDS = 100.0
+PLAYING = "state=playing"
 
 
 class Ulp:
@@ -24,6 +25,7 @@ class Ulp:
     def __init__(self, address: str, name: str) -> None:
         """Bring up the link and kfabric."""
         self._name = name
+        self._result = Path(f"/sys/module/{name}/parameters/result")
         self._modules = modules.Modules.from_environment()
         self._stack = contextlib.ExitStack()
         enter = self._stack.enter_context
@@ -36,14 +38,23 @@ class Ulp:
         self._game = self._stack.enter_context(contextlib.ExitStack())
         self._game.callback(modules.remove, self._name)
 
-    def result(self) -> str:
-        """Wait for the end of the game; its result, as the module tells it."""
-        with Path(f"/sys/module/{self._name}/parameters/result").open() as result:
+    def now(self) -> str:
+        """The result, as the module tells it."""
+        return self._result.read_text()
+
+    def look(self) -> str:
+        """The same, once the game has ended or some time has passed."""
+        with self._result.open() as result:
             poller = select.poll()
             poller.register(result, select.POLLPRI)
-            while (text := result.read()).startswith("state=playing"):
-                assert poller.poll(GAME_SECONDS * 1000), "the game goes on"
+            while (text := result.read()).startswith(PLAYING) and poller.poll(GAME_SECONDS * 1000):
                 result.seek(0)
+        return text
+
+    def result(self) -> str:
+        """The result of a game that ends in this time."""
+        text = self.look()
+        assert not text.startswith(PLAYING), "the game goes on"
         return text
 
     def plays(self, messages: int) -> None:

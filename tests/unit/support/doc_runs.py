@@ -176,6 +176,7 @@ RUNS: Mapping[str, Run] = {
     r"~/kfabric/bin/kfabric test --module my_mod": Run(DOCUMENTS, text="2 passed"),
     # Many minutes to hours.
     r"make (soak|bench(-gate)?|fuzz|gallery|mutants|prove|share)( .*)?": Run(HOURS),
+    r"make test-wire ARGS=.*": Run(HOURS),
     r"(KFABRIC_MODEL_STEPS=\d+ )?make test(-\w+)?( .*)?": Run(HOURS, text=" passed"),
     rf"nice -n -10 {_KF} test": Run(HOURS, text=" passed"),
     rf"{_KF} test (--vms 2|--kernel debug --(coverage|vmcore)) tests/guest.*": Run(
