@@ -26,7 +26,8 @@ LANGUAGES = frozenset({"c", "js", "python", "sql", "text", "toml"})
 #: The first words of shell commands. A word that is none of them is a mistake, or belongs here.
 PROGRAMS = frozenset(
     "cat cd cp depmod echo eval gcc grep groupadd insmod make modprobe nice python3 rdma sed "
-    "sysctl udevadm build/venv/bin/kfabric ~/kfabric/bin/kfabric ~/kfabric/bin/pip".split()
+    "sysctl udevadm build/venv/bin/kfabric build/venv/bin/python ~/kfabric/bin/kfabric "
+    "~/kfabric/bin/pip".split()
 )
 
 #: Blocks of code that run as a part of something else: a document, a text in the block, and the

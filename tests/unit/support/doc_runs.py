@@ -206,6 +206,9 @@ NOT_RUN: Mapping[str, tuple[str, ...]] = {
     "needs two machines; tests/guest/test_pingpong_ulp.py and test_rdm_ulp.py have one": (
         r"insmod \w+_ulp\.ko .* (role|peer)=.*",
     ),
+    "needs a source tree of Lustre; tests/vm/test_lustre.py has one that stands in": (
+        r"build/venv/bin/python examples/lustre/lnet\.py .*",
+    ),
     "has a number that the reader finds out; tests/guest/test_mock.py writes all commands": (
         r"echo 'inject 6 .*",
     ),

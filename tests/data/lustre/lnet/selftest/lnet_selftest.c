@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Stands in for the selftest. */
+#include <linux/module.h>
+
+MODULE_DESCRIPTION("A stand-in");
+MODULE_AUTHOR("The kfabric authors");
+MODULE_LICENSE("Dual BSD/GPL");
