@@ -447,28 +447,37 @@ static void kfi_cq_copy_error(struct kfi_cq_err_entry *to,
 	};
 }
 
+/* Like kfi_cq_look(), for the one entry at the head, which must be an error. */
+static ssize_t kfi_cq_look_error(struct kfi_cq *cq, struct kfi_cq_err_entry *buf)
+{
+	lockdep_assert_held(&cq->src.lock);
+	if (kfi_cq_fill(cq)) {
+		if (!kfi_cq_slot(cq, cq->head)->err)
+			return -KFI_EAGAIN;
+		kfi_cq_copy_error(buf, kfi_cq_slot(cq, cq->head));
+		return 1;
+	}
+	if (cq->overrun)
+		return -KFI_EOVERRUN;
+	kfi_source_arm(&cq->src);
+	return -KFI_EAGAIN;
+}
+
 static ssize_t kfi_cq_op_readerr(struct kfid_cq *fcq,
 				 struct kfi_cq_err_entry *buf, u64 readflags)
 {
 	struct kfi_cq *cq = to_cq(fcq);
-	struct kfi_completion *comp;
-	ssize_t ret = -KFI_EAGAIN;
 	unsigned long flags;
+	ssize_t ret;
 
 	if (!buf || (readflags & ~KFI_PEEK))
 		return -KFI_EINVAL;
 	kfi_domain_progress(cq->src.domain);
 	spin_lock_irqsave(&cq->src.lock, flags);
-	comp = kfi_cq_slot(cq, cq->head);
-	if (kfi_cq_fill(cq) && comp->err) {
-		kfi_cq_copy_error(buf, comp);
-		ret = 1;
-		if (!(readflags & KFI_PEEK)) {
-			cq->errors--;
-			kfi_cq_remove(cq, 1);
-		}
-	} else if (!kfi_cq_fill(cq) && cq->overrun) {
-		ret = -KFI_EOVERRUN;
+	ret = kfi_cq_look_error(cq, buf);
+	if (ret == 1 && !(readflags & KFI_PEEK)) {
+		cq->errors--;
+		kfi_cq_remove(cq, 1);
 	}
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 	return ret;

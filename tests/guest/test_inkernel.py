@@ -37,6 +37,7 @@ CASES = {
     "comp_handler_put_off": "Q9, O1: closing does not wait for a call that is put off",
     "comp_handler_arms": "Q9: the read that finds nothing arms",
     "comp_handler_error": "Q9: an error calls the handler, too",
+    "comp_handler_error_arms": "Q9: a read of errors that finds nothing arms, too",
     "comp_handler_storm": "Q9, W10, B08: nothing is lost, the handler never runs twice at once",
     "comp_handler_producers": "Q9, V7, B12: every sort of completion, from every context",
     "comp_handler_loss": "Q9, O5, V7: the last error of a lost device",

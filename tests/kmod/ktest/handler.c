@@ -115,6 +115,26 @@ static void kt_comp_handler_error(struct kt *kt)
 	KT_EQ(kt, kt_called(kt), 0);
 }
 
+/* So does a read of errors that finds nothing at all. */
+static void kt_comp_handler_error_arms(struct kt *kt)
+{
+	struct kfi_cq_err_entry err;
+
+	kt->comp_handler = kt_count_comp;
+	KT_EQ(kt, kt_open(kt, KFI_WAIT_NONE), 0);
+	KT_EQ(kt, kt_inject(kt, 1), 0);
+	KT_EQ(kt, kt_called(kt), 0);
+	KT_EQ(kt, kfi_cq_readerr(kt->cq, &err, 0), -KFI_EAGAIN);
+	KT_EQ(kt, kt_inject(kt, 1), 0);
+	KT_EQ(kt, kt_read(kt), 1);
+	KT_EQ(kt, kt_read(kt), 1);
+	KT_EQ(kt, kfi_cq_readerr(kt->cq, &err, 0), -KFI_EAGAIN);
+	KT_EQ(kt, kt_inject(kt, 1), 0);
+	KT_EQ(kt, kt_called(kt), 0);
+	kt_close_cq(kt);
+	KT_EQ(kt, atomic_read(&kt->calls), 2);
+}
+
 #define KT_STORM	2000
 
 /* Reads until empty, and tells when all have come. Must never run twice. */
@@ -319,6 +339,7 @@ const struct kt_case kt_handler_cases[] = {
 	{ "comp_handler_put_off", kt_comp_handler_put_off },
 	{ "comp_handler_arms", kt_comp_handler_arms },
 	{ "comp_handler_error", kt_comp_handler_error },
+	{ "comp_handler_error_arms", kt_comp_handler_error_arms },
 	{ "comp_handler_storm", kt_comp_handler_storm },
 	{ "comp_handler_producers", kt_comp_handler_producers },
 	{ "comp_handler_loss", kt_comp_handler_loss },
