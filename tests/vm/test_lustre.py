@@ -26,8 +26,7 @@ def lustre(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "lustre"
     shutil.copytree(STAND_IN, place)
     yield place
-    for built in (ROOT / "build/lustre").glob(f"*-{cache.key([bytes(place)])}"):
-        shutil.rmtree(built)
+    shutil.rmtree(ROOT / "build/lustre" / cache.key([bytes(place)]))
 
 
 def lnet(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -51,7 +50,7 @@ def files(tree: Path) -> dict[Path, bytes]:
 
 
 def test_network_is_built_measured_and_watched(lustre: Path) -> None:
-    """The table has what the selftest tells, each side has a verdict, and the tree stays."""
+    """The table has the selftest's figures, each side has a verdict, and the tree stays."""
     before = files(lustre)
     done = lnet(lustre, "--net", "kfi", "--seconds", "1")
     # The modules of the tree sleep nowhere: nothing could be judged.
