@@ -65,41 +65,36 @@ def test_sleep_elsewhere_does_not_count(reader) -> None:
         sleeping.wait_until_asleep(tid, deadline=0.2)
 
 
-def test_running_thread_is_not_asleep() -> None:
+@pytest.fixture
+def computing() -> Iterator[int]:
+    """The kernel's id of a thread that computes until the test ends."""
+    stop = threading.Event()
+
+    def compute() -> None:
+        while not stop.is_set():
+            pass
+
+    thread = Thread(compute)
+    yield thread.begin()
+    stop.set()
+    thread.join(10)
+
+
+def test_running_thread_is_not_asleep(computing: int) -> None:
     """A thread that computes is on a CPU, or ready to be."""
-    stop = threading.Event()
-
-    def compute() -> None:
-        while not stop.is_set():
-            pass
-
-    thread = Thread(compute)
-    tid = thread.begin()
-    try:
-        assert not any(sleeping.is_asleep(tid, where="") for _ in range(20))
-    finally:
-        stop.set()
-        thread.join(10)
+    assert not any(sleeping.is_asleep(computing, where="") for _ in range(20))
 
 
-def test_time_of_a_running_thread_is_described() -> None:
-    """A thread that computes spends it in its program; one in the kernel is not told of."""
-    stop = threading.Event()
+def test_time_of_a_running_thread_is_described(computing: int) -> None:
+    """A thread that computes spends its time in its program, once it gets a CPU."""
 
-    def compute() -> None:
-        while not stop.is_set():
-            pass
+    def described() -> list[str]:
+        first, *stacks = sleeping.awake(computing, seconds=0.2).splitlines()
+        program, kernel = map(float, re.findall(r"(?:program|kernel) ([\d.]+) s", first))
+        return stacks if program > kernel else []
 
-    thread = Thread(compute)
-    tid = thread.begin()
-    try:
-        first, *stacks = sleeping.awake(tid).splitlines()
-    finally:
-        stop.set()
-        thread.join(10)
-    program, kernel = map(float, re.findall(r"(?:program|kernel) ([\d.]+) s", first))
-    assert program > kernel
-    assert stacks and all(" times: " in line for line in stacks)
+    stacks = wait_until(described, "more time in its program than in the kernel", 30)
+    assert all(" times: " in line for line in stacks)
 
 
 def test_thread_that_ends_is_reported_at_once(reader) -> None:
