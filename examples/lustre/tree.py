@@ -19,7 +19,7 @@ from kfabric.vm.cache import Log
 from kfabric.vm.source import SOURCE
 from kfabric.vm.spec import Image, Variant
 
-#: What a tree of Lustre has, among others; kfilnd is part of 2.16 and later.
+#: What a tree of Lustre has, among others; old trees lack kfilnd.
 MARKS = ("autogen.sh", "lnet/klnds/kfilnd")
 #: What a build in the tree itself has left.
 MADE = (".a", ".la", ".lo")
