@@ -94,7 +94,7 @@ def debug(execution: Execution, moment: Moment | None, seconds: float) -> int:
     if moment:
         with _before(execution, moment, seconds) as (commands, stop):
             return _terminal([*commands, *stop.commands(), "delete"])
-    with replaying(execution) as guest:
+    with replaying(execution) as guest, guest.machine.kept_awake():
         return _terminal(gdb.connecting(execution, guest.place, guest.machine.debugger))
 
 
@@ -122,10 +122,9 @@ def _before(
             if near and left < 1:
                 say(f"QEMU has not stopped the guest before {moment}: trying again")
                 continue
-            yield (
-                gdb.connecting(execution, guest.place, guest.machine.debugger),
-                Stop(address, left),
-            )
+            commands = gdb.connecting(execution, guest.place, guest.machine.debugger)
+            with guest.machine.kept_awake():
+                yield commands, Stop(address, left)
             return
 
 

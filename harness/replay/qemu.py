@@ -9,9 +9,10 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -227,8 +228,32 @@ class Machine:
                 return True
         return False
 
+    @contextmanager
+    def kept_awake(self) -> Iterator[None]:
+        """While somebody else replays the guest, ask QEMU for its state again and again.
+
+        Its main loop can sleep while the CPU waits for it to go on with the execution: on a busy
+        host dozens of times in a replay. Each question wakes it.
+        """
+        done = threading.Event()
+
+        def ask() -> None:
+            while not done.wait(POLL_SECONDS) and self._qmp.execute("query-status", QMP_SECONDS):
+                pass
+
+        thread = threading.Thread(target=ask, name="awake")
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
     def _going(self, deadline: float) -> Iterator[None]:
-        """Looks at a replayed guest, until its end. Raises CommandTimeout, GuestLost."""
+        """Looks at a replayed guest, until its end; they keep it awake, see :meth:`kept_awake`.
+
+        Raises CommandTimeout, GuestLost.
+        """
         self._execute("cont")
         pulse = _Pulse(self._process.pid)
         while self._process.poll() is None:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,7 @@ from kfabric.runner import executions
 from kfabric.vm import argv as qemu
 from kfabric.vm import disk, plugins
 from kfabric.vm.errand import STATUS, Order
+from kfabric.vm.qmp import QmpLink
 
 HARDWARE = Hardware(Path("/boot/linux"), Path("/boot/initrd"), "quiet", 640)
 ENDS = Ends(Path("/tmp/line"), 8, Path("/tmp/gdb"))
@@ -317,10 +319,12 @@ class Called:
         total: calls of the function.
         late: calls from the one that QEMU was to stop at to the one that it does stop at.
         begun: how often it was replayed.
+        awake: it is kept awake.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, total: int, late: int = 0) -> None:
         self.total, self.late, self.begun, self._calls = total, late, 0, 0
+        self.awake = False
         monkeypatch.setattr(again, "replaying", self.replaying)
         monkeypatch.setattr(gdb, "connecting", lambda *_: [])
 
@@ -330,8 +334,20 @@ class Called:
         self.begun += 1
         self._calls = 0
         count = SimpleNamespace(near=near, calls=lambda: self._calls)
-        machine = SimpleNamespace(finish=self._finish, stop_after=self._stop_after, debugger="")
+        machine = SimpleNamespace(
+            finish=self._finish,
+            stop_after=self._stop_after,
+            kept_awake=self.kept_awake,
+            debugger="",
+        )
         yield SimpleNamespace(machine=machine, place=None, counter=count)
+
+    @contextlib.contextmanager
+    def kept_awake(self) -> Iterator[None]:
+        """As that of the machine."""
+        self.awake = True
+        yield
+        self.awake = False
 
     def _finish(self, _: float) -> None:
         self._calls = self.total
@@ -374,6 +390,43 @@ def test_few_calls_are_left_for_the_debugger(
     monkeypatch.setattr(gdb, "look", look)
     assert again.look(kept, Moment("ring"), 1.0) == "#0"
     assert (guest.begun, stops) == (begun, [Stop(0xFFFFFFFFC0001000, left)])
+
+
+@pytest.mark.parametrize("moment", [None, Moment("ring", 1)])
+def test_guest_is_kept_awake_while_gdb_has_it(
+    monkeypatch: pytest.MonkeyPatch, kept: Execution, moment: Moment | None
+) -> None:
+    """Otherwise QEMU may sleep while the replay waits for it."""
+    guest = Called(monkeypatch, 5)
+    seen: list[bool] = []
+
+    def look(*_: object) -> str:
+        seen.append(guest.awake)
+        return "#0"
+
+    monkeypatch.setattr(gdb, "look", look)
+    monkeypatch.setattr(again, "_terminal", look)
+    again.debug(kept, moment, 1.0)
+    again.look(kept, Moment("ring", 1), 1.0)
+    assert seen == [True, True] and not guest.awake
+
+
+def test_machine_that_is_kept_awake_is_asked_until_the_end() -> None:
+    """Again and again, and not once QEMU has ended."""
+    asked = threading.Semaphore(0)
+    running = {"status": "running"}
+    answers: list[object] = [running, running, None]
+
+    def execute(_command: str, _seconds: float) -> object:
+        answer = answers.pop(0)
+        asked.release()
+        return answer
+
+    machine = object.__new__(qemu_process.Machine)
+    machine._qmp = cast(QmpLink, SimpleNamespace(execute=execute))
+    with machine.kept_awake():
+        assert all(asked.acquire(timeout=60) for _ in range(3))
+    assert not answers
 
 
 def test_counter_of_calls_compiles_with_the_layout_that_the_host_reads(tmp_path: Path) -> None:
