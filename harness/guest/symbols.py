@@ -23,3 +23,5 @@ def leave(module: str) -> None:
         path.name: int(path.read_text(), 16) for path in (SECTIONS / module / "sections").iterdir()
     }
     file.write_text(json.dumps(known))
+    # A kernel that panics writes nothing more to the disk.
+    os.sync()

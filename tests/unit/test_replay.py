@@ -20,6 +20,7 @@ import pytest
 
 from kfabric import names
 from kfabric.errors import GuestLost, SetupError, UsageError
+from kfabric.guest import symbols as guest_symbols
 from kfabric.replay import (
     again,
     command,
@@ -453,6 +454,27 @@ def test_debugger_reads_the_symbols_of_kernel_and_modules(tmp_path: Path) -> Non
         "ffffffff81000040 T twice",
         "ffffffffc0001000 A ring",
     }
+
+
+def test_symbols_are_on_the_disk_before_the_module_can_crash(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A guest that panics has written nothing since."""
+    sections = tmp_path / "module/bell/sections"
+    sections.mkdir(parents=True)
+    (sections / ".text").write_text("0x1000\n")
+    monkeypatch.setattr(guest_symbols, "SECTIONS", tmp_path / "module")
+    monkeypatch.setenv(names.RECORDED, "1")
+    monkeypatch.setenv(names.OUT, str(tmp_path))
+    written: list[object] = []
+
+    def sync() -> None:
+        assert (tmp_path / names.KALLSYMS).stat().st_size
+        written.append(json.loads((tmp_path / names.SECTIONS).read_text()))
+
+    monkeypatch.setattr(os, "sync", sync)
+    guest_symbols.leave("bell")
+    assert written == [{"bell": {".text": 0x1000}}]
 
 
 def test_debugger_reads_a_module_as_the_guest_had_it(tmp_path: Path) -> None:

@@ -37,6 +37,66 @@ def execution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+CRASH = """\
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+#include <linux/module.h>
+#include <linux/wait.h>
+
+static DECLARE_WAIT_QUEUE_HEAD(nobody);
+static bool never;
+
+static noinline void bell_crash(void)
+{
+	BUG();
+}
+
+static noinline void bell_hang(void)
+{
+	wait_event(nobody, READ_ONCE(never));
+}
+
+static int bell_play(const char *text, const struct kernel_param *kp)
+{
+	if (*text == 'c')
+		bell_crash();
+	else
+		bell_hang();
+	return 0;
+}
+
+static const struct kernel_param_ops bell_play_ops = { .set = bell_play };
+module_param_cb(play, &bell_play_ops, NULL, 0200);
+MODULE_LICENSE("Dual BSD/GPL");
+"""
+CRASHES = """\
+def test_bell() -> None:
+    with open("/sys/module/early_bell/parameters/play", "w") as play:
+        play.write("{}")
+"""
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(("how", "function"), [("crash", "bell_crash"), ("hang", "bell_hang")])
+def test_guest_that_does_not_come_to_its_end_is_replayed(
+    tmp_path: Path, how: str, function: str
+) -> None:
+    """W1: it panics at once, or because of a hung task; the replay goes back to the cause."""
+    module = tmp_path / "early_bell"
+    shutil.copytree(EXAMPLE, module)
+    (module / "early_bell.c").write_text(CRASH)
+    (module / "tests/test_bell.py").write_text(CRASHES.format(how))
+    output = tmp_path / "output"
+    words = ("--vms", "1", "--cpus", "1", "--record", "--output", str(output))
+    done = kfabric("test", *words, "--module", str(module), seconds=SECONDS)
+    assert done.returncode == ExitStatus.TEST_FAILED
+    (kept,) = (output / "executions").iterdir()
+    assert json.loads((kept / ABOUT).read_text())["status"] is None
+    done = kfabric("replay", str(kept), "--back-to", f"last call of {function}", seconds=SECONDS)
+    assert done.returncode == ExitStatus.OK
+    first, second, *_ = done.stdout.splitlines()
+    assert f"{function} ()" in first and "bell_play (" in second
+
+
 def test_test_that_fails_again_is_kept(execution: Path) -> None:
     """W1: with its status and its output, and in less than 50 MiB."""
     about = json.loads((execution / ABOUT).read_text())
