@@ -80,16 +80,36 @@ def test_many_messages_and_bulks_arrive(sides: tuple[Remote, Remote]) -> None:
     play(sides, messages=100_000, bulks=10_000)
 
 
-def test_driver_survives_the_servers_machine(sides: tuple[Remote, Remote]) -> None:
-    """O6, W2: all that is under way ends with an error, and the module can be unloaded."""
+def lose(server: Remote, how: str) -> None:
+    """The server's machine goes, or only its cable."""
+    if how == "killed":
+        server.node.kill()
+    else:
+        server.node.plug(False)
+
+
+@pytest.mark.parametrize("how", ["killed", "unplugged"])
+def test_driver_survives_the_servers_machine(sides: tuple[Remote, Remote], how: str) -> None:
+    """O6, W2, V7: all that is under way ends with an error, and the module can be unloaded."""
     load(sides, messages=ENDLESS, bulks=0)
     server, driver = sides
     driver.plays(10)
-    server.node.kill()
+    lose(server, how)
     state, mine = told(driver)
     assert state == "state=failed" and mine["error"] in GONE
     driver.unload()
     driver.leave()
+
+
+def test_server_survives_its_own_pulled_cable(sides: tuple[Remote, Remote]) -> None:
+    """O6, W2, V7: nothing of it waits for a driver that it cannot reach."""
+    load(sides, messages=ENDLESS, bulks=0)
+    server, driver = sides
+    server.plays(10)
+    lose(server, "unplugged")
+    for side in (server, driver):
+        side.unload()
+        side.leave()
 
 
 def test_server_is_unloaded_after_its_driver_is_gone(sides: tuple[Remote, Remote]) -> None:
