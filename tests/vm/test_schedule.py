@@ -81,6 +81,29 @@ def test_a_point_that_is_named_is_the_only_one_held(module: Path, tmp_path: Path
     assert len({name for name, _ in rows}) > 1
 
 
+def test_the_verdict_judges_waits_while_cpus_are_held(module: Path, tmp_path: Path) -> None:
+    """W1: with both options, and none of the repaired module's waits is wrong."""
+    words = ("--verify-wakeups", "--schedule", "seeds=1", "--points", "mail_play")
+    done = play(module, tmp_path, "--module-param", "careful=1", *words)
+    assert done.returncode == ExitStatus.OK
+    judged = re.search(r"(\d+) of these waits were on the queues", done.stdout + done.stderr)
+    assert judged and int(judged[1]) > 1
+    assert re.search(r"^\| mail_play\+\S+ \| lost_mail \| \d+ \| [1-9]", table(tmp_path), re.M)
+
+
+@pytest.mark.stress
+def test_the_verdict_finds_what_no_test_asserts(module: Path, tmp_path: Path) -> None:
+    """W1: nothing hangs, and the test asks for nothing; the lost wake-up is the finding."""
+    quiet = tmp_path / "lost_mail"
+    shutil.copytree(module, quiet)
+    (test,) = (quiet / "tests").glob("test_*.py")
+    test.write_text(test.read_text().replace("    assert ", "    _ = ").replace("300", "40"))
+    output = tmp_path / "output"
+    done = play(quiet, output, "--verify-wakeups", "--schedule", "seeds=1..20")
+    assert done.returncode == ExitStatus.TEST_FAILED
+    assert "LOST: wait" in done.stdout
+
+
 def table(output: Path) -> str:
     """What was done at each point."""
     return (output / "schedule.md").read_text()
