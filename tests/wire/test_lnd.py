@@ -112,6 +112,20 @@ def test_server_survives_its_own_pulled_cable(sides: tuple[Remote, Remote]) -> N
         side.leave()
 
 
+@pytest.mark.parametrize("loser", [0, 1], ids=["server", "driver"])
+def test_both_survive_the_loss_of_a_device(sides: tuple[Remote, Remote], loser: int) -> None:
+    """O5, W2: the last error entry belongs to no operation; both can be unloaded."""
+    load(sides, messages=ENDLESS, bulks=0)
+    for side in sides:
+        side.plays(10)
+    sides[loser].lose()
+    state, mine = told(sides[loser])
+    assert state == "state=failed" and mine["error"] == -19
+    for side in sides:
+        side.unload()
+        side.leave()
+
+
 def test_server_is_unloaded_after_its_driver_is_gone(sides: tuple[Remote, Remote]) -> None:
     """O6: the module, in the middle of the game; nothing of the server waits for it."""
     load(sides, messages=ENDLESS, bulks=0)

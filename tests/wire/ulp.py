@@ -62,6 +62,10 @@ class Ulp:
         name = "rdma_recvs"
         remote.reaches(self._link, name, remote.counter(self._link, name) + messages)
 
+    def lose(self) -> None:
+        """Lose the device, under the ULP."""
+        topology.delete_link(self._link.name)
+
     def unload(self) -> None:
         """Unload the ULP."""
         self._game.close()

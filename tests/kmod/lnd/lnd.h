@@ -154,6 +154,7 @@ struct lnd_tn {
  * @changed: for the driver: any of this has changed
  * @closing: buffers that come back are not posted again
  * @err: the first error, a negative errno
+ * @lost: the device
  * @hello: the peer has answered
  * @ended: the peer has reported the end
  * @said: immediate messages that the driver has sent; its own
@@ -184,6 +185,7 @@ struct lnd {
 	wait_queue_head_t changed;
 	bool closing;
 	int err;
+	bool lost;
 	bool hello;
 	bool ended;
 	unsigned int said;

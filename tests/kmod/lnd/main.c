@@ -74,10 +74,10 @@ static bool lnd_await(bool *what)
 
 static bool lnd_idle(void)
 {
-	return !READ_ONCE(lnd.busy);
+	return !READ_ONCE(lnd.busy) || READ_ONCE(lnd.lost);
 }
 
-/* Each operation ends, whatever became of the peer. */
+/* Each operation ends, whatever became of the peer, unless the device is lost. */
 static void lnd_settle(void)
 {
 	if (!wait_event_idle_timeout(lnd.changed, lnd_idle(), LND_PATIENCE))

@@ -287,6 +287,9 @@ static void lnd_cancel_recvs(struct lnd *lnd)
 	int i;
 
 	WRITE_ONCE(lnd->closing, true);
+	/* A lost device gives nothing back: closing does. */
+	if (READ_ONCE(lnd->lost))
+		return;
 	while (lnd_recvs_posted(lnd) && time_before(jiffies, end)) {
 		for (i = 0; i < LND_CPTS * LND_BUFS; i++) {
 			recv = &lnd->cpts[i / LND_BUFS].recvs[i % LND_BUFS];

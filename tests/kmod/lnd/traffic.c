@@ -586,6 +586,13 @@ static void lnd_tx_error(struct lnd_cpt *cpt, const struct kfi_cq_err_entry *ent
 	lnd_half(tn, &tn->sent);
 }
 
+/* The last entry of a lost device has no flags: no operation ends any more. */
+static void lnd_lost(struct lnd *lnd, int err)
+{
+	WRITE_ONCE(lnd->lost, true);
+	lnd_fail(lnd, err);
+}
+
 static void lnd_drain(struct lnd_cpt *cpt, struct kfid_cq *cq,
 		      void (*entry)(struct lnd_cpt *cpt,
 				    const struct kfi_cq_data_entry *entry),
@@ -606,7 +613,10 @@ static void lnd_drain(struct lnd_cpt *cpt, struct kfid_cq *cq,
 			return;
 		failed = (struct kfi_cq_err_entry){ };
 		if (n == -KFI_EAVAIL && kfi_cq_readerr(cq, &failed, 0) == 1) {
-			error(cpt, &failed);
+			if (failed.flags)
+				error(cpt, &failed);
+			else
+				lnd_lost(cpt->lnd, -failed.err);
 			continue;
 		}
 		lnd_fail(cpt->lnd, n < 0 ? n : -EPROTO);
