@@ -419,15 +419,17 @@ def test_machine_that_is_kept_awake_is_asked_until_the_end() -> None:
     answers: list[object] = [running, running, None]
 
     def execute(_command: str, _seconds: float) -> object:
-        answer = answers.pop(0)
         asked.release()
-        return answer
+        return answers.pop(0) if answers else running
 
     machine = object.__new__(qemu_process.Machine)
     machine._qmp = cast(QmpLink, SimpleNamespace(execute=execute))
     with machine.kept_awake():
         assert all(asked.acquire(timeout=60) for _ in range(3))
-    assert not answers
+        for thread in threading.enumerate():
+            if thread.name == "awake":
+                thread.join(60)
+        assert not asked.acquire(blocking=False)
 
 
 def test_counter_of_calls_compiles_with_the_layout_that_the_host_reads(tmp_path: Path) -> None:
