@@ -57,13 +57,13 @@ QMP_SECONDS = 10.0
 SAVE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 _ERRORS_KEPT = 4000
-_STALLED_CONSOLE = "console.stalled.log"
-_LEFT = ("console.log", _STALLED_CONSOLE, "qemu.log", "registers.txt")
+_FIRST_CONSOLE = "console.first.log"
+_LEFT = ("console.log", _FIRST_CONSOLE, "qemu.log", "registers.txt")
 _FROZEN = "frozen"
 
 
-class BootStall(BootError):
-    """The guest's kernel fell silent before it started our init."""
+class EarlyBootError(BootError):
+    """The guest's kernel fell silent, or QEMU aborted, before our init was started."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,11 @@ class Vm:
     def start(self) -> None:
         """Boot, or thaw a frozen guest of the same kind, until commands can run.
 
-        A kernel that stalls before it has started our init is booted once more: under TCG of
-        QEMU before 8.1, about one boot in some hundreds stalls in a CPU that loops on a breakpoint
-        which the kernel has already removed. ``console.stalled.log`` has the first console.
+        A guest that does not get as far as our init for a reason that may be QEMU's is booted once
+        more, and a line says so. ``console.first.log`` has the first console. With TCG there are
+        two such reasons: before QEMU 8.1, in one boot of some hundreds, a CPU loops on a breakpoint
+        which the kernel has removed; QEMU 10.0 may abort while the kernel moves the registers of
+        PCI devices.
 
         Raises:
             SetupError: a path cannot be passed to the guest, or another guest uses the
@@ -286,17 +288,18 @@ class Vm:
             raise FreezeError(what, error.hint, error.console) from None
 
     def _boot(self, disk: Disk) -> None:
-        """Start the kernel and wait for the agent; a kernel that stalls is started once more."""
+        """Start the kernel and wait for the agent; an early failure gets a second chance."""
         began = time.monotonic()
         try:
             with self._closing_on_failure():
                 self._launch(disk)
                 self._wait_hello(began + self.spec.deadlines.boot)
-        except BootStall:
-            stalled = self.directory / _STALLED_CONSOLE
-            if stalled.exists():
+        except EarlyBootError as error:
+            first = self.directory / _FIRST_CONSOLE
+            if first.exists():
                 raise
-            self.console_path.rename(stalled)
+            say(f"{self.spec.name} did not boot, and is booted once more: {error.what}")
+            self.console_path.rename(first)
             self._verdict = None
             self._boot(disk)
 
@@ -550,7 +553,7 @@ class Vm:
             text = self.console_text()
             if text == before and not splats.init_began(text):
                 what = f"the kernel was silent for {stall:g} s"
-                raise BootStall(what, starved(), self.console_tail())
+                raise EarlyBootError(what, starved(), self.console_tail())
         self._wait_reply(deadline)
 
     def _wait_reply(self, deadline: float) -> None:
@@ -567,8 +570,15 @@ class Vm:
             return False
         except StreamEnd:
             end = self.cause()
-            raise BootError(f"{end.label}: {end.what}", end.hint, end.console) from None
+            what = f"{end.label}: {end.what}"
+            kind = EarlyBootError if self._aborted_early() else BootError
+            raise kind(what, end.hint, end.console) from None
         return True
+
+    def _aborted_early(self) -> bool:
+        """Whether QEMU has ended itself before our init was started."""
+        aborted = self._qemu.returncode == -signal.SIGABRT
+        return aborted and not splats.init_began(self.console_text())
 
     def _on_silence(self) -> GuestError:
         """Called by the watchdog: save the registers, then kill QEMU."""
