@@ -92,7 +92,7 @@ class Execution:
         """Write what describes it, and pack its large files."""
         (self.directory / ABOUT).write_text(json.dumps(asdict(self.about), indent=1))
         for name in _PACKED:
-            _zstd("-1", "--rm", self.directory / name)
+            _zstd("--rm", self.directory / name)
 
     def unpack(self, place: Path) -> None:
         """Write the large files for QEMU, which changes them. Raises SetupError."""

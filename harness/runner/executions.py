@@ -26,7 +26,7 @@ MOST = 3
 SECONDS = 600.0
 BUILD = prepare.SOURCE / "build"
 DIRECTORY = "executions"
-PYTEST = ("python3", "-u", "-m", "pytest", "-p", "kfabric.runner.plugin", "-p", "no:cacheprovider")
+PYTEST = ("pytest", "-p", "kfabric.runner.plugin", "-p", "no:cacheprovider")
 # The last one undoes a mark that the project's own settings deselect.
 OPTIONS = ("-p", "no:hypothesispytest", "--color=no", "--timeout=60", "-q", "-m", "")
 
@@ -124,9 +124,9 @@ class Records:
         return replace(asked_for, cpus=1).on(image.version)
 
     def _commands(self, test: str) -> Iterator[list[str]]:
+        """Modules of Python, and their arguments."""
         if self.tested:
-            loading = ["python3", "-m", "kfabric.guest.usermodule"]
-            yield loading + ([] if self.tested.load else ["--unloaded"])
+            yield ["kfabric.guest.usermodule", *([] if self.tested.load else ["--unloaded"])]
         yield [*PYTEST, *self.options, *OPTIONS, test]
 
 

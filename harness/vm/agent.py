@@ -37,7 +37,7 @@ os.chdir(order["cwd"])
 os.environ.update(order["env"])
 sys.path[1:1] = os.environ["PYTHONPATH"].split(":")
 sys.argv[1:] = []
-port = os.open(order["port"], os.O_RDWR)
+port = os.open(order["port"], os.O_RDWR | os.O_NOCTTY)
 os.dup2(port, 0)
 os.dup2(port, 1)
 os.close(port)
@@ -135,13 +135,22 @@ class Prepared:
         ready.close()
 
     def spawn(self, start: dict[str, Any], env: dict[str, str]) -> Started:
-        order = {"env": env, "cwd": start["cwd"], "code": start["argv"][len(PYTHON)]}
-        stdin = self._proc.stdin
+        code = start["argv"][len(PYTHON)]
+        pid, stderr = self.become(code, PORTS + start["port"], start["cwd"], env)
+        return pid, -1, {stderr: Kind.STDERR}
+
+    def become(self, code: str, port: str, cwd: str, env: dict[str, str]) -> tuple[int, int]:
+        """Run a command's code, with a port or line as its standard input and output.
+
+        Returns:
+            Its pid, and a descriptor with its standard error.
+        """
+        stdin, errors = self._proc.stdin, self._proc.stderr
         assert stdin is not None
-        stdin.write(json.dumps({**order, "port": PORTS + start["port"]}).encode())
+        stdin.write(json.dumps({"env": env, "cwd": cwd, "code": code, "port": port}).encode())
         stdin.close()
-        stderr = _detach(self._proc.stderr)
-        return _disown(self._proc), -1, {stderr: Kind.STDERR}
+        stderr = _detach(errors)
+        return _disown(self._proc), stderr
 
 
 def _spawn_terminal(start: dict[str, Any], env: dict[str, str]) -> Started:

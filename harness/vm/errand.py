@@ -3,8 +3,9 @@
 
 QEMU records what comes from outside, and replays it. Ports and shared directories of the agent
 cannot be recorded, so this guest has a serial line and a second disk. It is frozen when it has
-booted. One byte on the line lets it go on: it mounts the disk, whose file ORDER says what to do.
-Output goes to the line. An error ends this process, and so the guest.
+booted, with a Python that has the imports of a test process. One byte on the line lets it go on: it
+mounts the disk, whose file ORDER says what to do. Output goes to the line. An error ends this
+process, and so the guest.
 """
 
 import json
@@ -13,9 +14,10 @@ import subprocess
 import termios
 import time
 import tty
+from pathlib import Path
 from typing import TypedDict
 
-from kfabric.vm.agent import become, power_off
+from kfabric.vm.agent import Prepared, become, power_off
 
 LINE = "/dev/ttyS1"
 DISK = "/dev/vdb"
@@ -30,6 +32,22 @@ READY = b"kfabric is ready\n"
 DONE = b"kfabric is done\n"
 """Written to the line once the commands have ended; the guest idles for IDLE_SECONDS."""
 IDLE_SECONDS = 1.0
+CODE = """
+import os, runpy, sys
+os.dup2(1, 2)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+*first, last = {commands!r}
+for sys.argv in first:
+    child = os.fork()
+    if not child:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        sys.exit()
+    if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        sys.exit(status)
+sys.argv = last
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+"""Run by the prepared Python."""
 
 
 class Order(TypedDict):
@@ -44,15 +62,16 @@ class Order(TypedDict):
     directories: list[str]
     """Paths on the disk that are mounted at the same paths of the guest."""
     commands: list[list[str]]
-    """Run one after the other; the first that fails is the last."""
+    """Modules of Python, each with its arguments; the first that fails is the last."""
     env: dict[str, str]
-    """Added to the environment of each."""
+    """Added to the environment."""
     cwd: str
 
 
 def main() -> None:
     """Wait for the disk, do what it says, and power off; called by the guest's init."""
     line = _open_line()
+    prepared = Prepared(Path(__file__).with_name("warmup.py").read_text())
     os.write(line, READY)
     os.read(line, 1)
     os.mkdir(PLACE)
@@ -63,7 +82,7 @@ def main() -> None:
     for path in order["directories"]:
         os.makedirs(path, exist_ok=True)
         _mount("--bind", PLACE + path, path)
-    status = _run(order, line)
+    status = _run(order, prepared)
     with open(f"{PLACE}/{STATUS}", "w", encoding="ascii") as file:
         file.write(str(status))
     os.sync()
@@ -87,21 +106,8 @@ def _mount(*words: str) -> None:
     subprocess.run(["mount", *words], check=True)
 
 
-def _run(order: Order, line: int) -> int:
-    """Run the commands; the last status, negative for a signal."""
-    status = 0
-    for argv in order["commands"]:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=line,
-            stderr=line,
-            env={**os.environ, **order["env"]},
-            cwd=order["cwd"],
-            start_new_session=True,
-            check=False,
-        )
-        status = done.returncode
-        if status:
-            break
-    return status
+def _run(order: Order, prepared: Prepared) -> int:
+    """Run the commands; the status of the last one, negative for a signal."""
+    code = CODE.format(commands=order["commands"])
+    pid, _ = prepared.become(code, LINE, order["cwd"], {**os.environ, **order["env"]})
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

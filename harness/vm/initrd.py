@@ -15,7 +15,14 @@ from kfabric.errors import SetupError
 from kfabric.vm import cache
 from kfabric.vm.kernel import Kernel, built_in, copy, dependencies, plain, select
 
-_AGENT = ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/errand.py", "vm/wire.py")
+_AGENT = (
+    "__init__.py",
+    "vm/__init__.py",
+    "vm/agent.py",
+    "vm/errand.py",
+    "vm/warmup.py",
+    "vm/wire.py",
+)
 """The files of agent and errand, in the package kfabric."""
 _DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
 

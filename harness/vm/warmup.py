@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """Imports of a test process, run in a guest before it is frozen, to save their time later.
 
-The host sends this file's text to the guest, which has no checkout yet: it may import only
-packages of the image.
+The host sends this file's text to the guest, or the errand has it. There is no checkout yet: it may
+import only packages of the image.
 """
 
 # ruff: noqa: F401

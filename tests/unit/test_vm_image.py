@@ -258,7 +258,7 @@ def early(tmp_path: Path) -> Path:
     (parts / "modules/a.ko").write_bytes(b"module")
     (tmp_path / "init").write_text("one")
     (tmp_path / "harness/vm").mkdir(parents=True)
-    for name in ("__init__.py", "vm/__init__.py", "vm/agent.py", "vm/errand.py", "vm/wire.py"):
+    for name in initrd._AGENT:
         (tmp_path / "harness" / name).write_text(name)
     return parts
 
