@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """``kfabric test --record``: plays each test that failed once more, in a guest that is recorded.
 
-That guest has one CPU. The execution is kept if the test fails again (docs/replay.md).
+That guest has one CPU. The execution is kept if the test fails again (docs/replay.md). A race that
+--schedule has found gets some tries, in which threads give way at the points of the finding.
 """
 
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kfabric import names, root
 from kfabric.errors import GuestError, counted
 from kfabric.replay import record
 from kfabric.replay.execution import OUT, Execution
+from kfabric.replay.qemu import OUTPUT
 from kfabric.replay.record import Errand
 from kfabric.runner import junit
 from kfabric.vm import asked, bytecode, prepare, programs, usermodule
@@ -24,6 +26,9 @@ from kfabric.vm.usermodule import UserModule
 MOST = 3
 """Tests that are recorded after one run."""
 SECONDS = 600.0
+TRIES = 5
+"""How often a race is tried, each time with another seed."""
+MOST_POINTS = 32
 BUILD = prepare.SOURCE / "build"
 DIRECTORY = "executions"
 PYTEST = ("pytest", "-p", "kfabric.runner.plugin", "-p", "no:cacheprovider")
@@ -40,12 +45,14 @@ class Records:
         tested: the user's module, if there is one.
         options: pytest's, of the run.
         directory: of the run's files.
+        points: where threads give way, each ``MODULE:FUNCTION+0xOFFSET``.
     """
 
     kernel: str
     tested: UserModule | None
     options: tuple[str, ...]
     directory: Path
+    points: Sequence[str] = ()
 
     def play(self, reports: Iterable[Path]) -> list[Execution]:
         """Record the tests that failed in guests, by JUnit files; those that failed again.
@@ -73,25 +80,43 @@ class Records:
                     yield test
 
     def _record(self, test: str) -> Execution | None:
-        """Record a test; None if it did not fail this time."""
+        """Record a test; None if it did not fail."""
+        giving = f", and threads give way at {counted(len(self._points), 'point')}"
+        prepare.say(f"recording {test}, on one CPU{giving if self._points else ''}")
+        for seed in range(1, TRIES + 1 if self._points else 2):
+            try:
+                if execution := self._once(test, seed):
+                    return execution
+            except GuestError as error:
+                prepare.say(f"not recorded: {error.line()}")
+                return None
+        return None
+
+    @property
+    def _points(self) -> Sequence[str]:
+        return self.points[:MOST_POINTS]
+
+    def _once(self, test: str, seed: int) -> Execution | None:
+        """Record a test once; None if it passed. Raises GuestError."""
         place = self.directory / DIRECTORY / re.sub(r"[^\w.-]+", "-", test).strip("-")
-        prepare.say(f"recording {test}, on one CPU")
         began = time.monotonic()
-        try:
-            execution = record.record(self._errand(test, place), place, SECONDS)
-        except GuestError as error:
-            prepare.say(f"not recorded: {error.line()}")
-            return None
+        execution = record.record(self._errand(test, place, seed), place, SECONDS)
         took = f"{time.monotonic() - began:.0f} s"
-        if execution.about.status == 0:
+        status = execution.about.status
+        if status == names.UNPREPARED:
+            *_, why, _done = (place / OUTPUT).read_text().splitlines()
             shutil.rmtree(place)
-            prepare.say(f"it passed this time, in {took}: nothing is kept")
+            raise GuestError(why)
+        if status == 0:
+            gave_way = _gave_way(place)
+            shutil.rmtree(place)
+            prepare.say(f"it passed this time, in {took}{gave_way}: nothing is kept")
             return None
-        prepare.say(f"it failed again ({execution.about.ended()}), in {took}")
+        prepare.say(f"it failed again ({execution.about.ended()}), in {took}{_gave_way(place)}")
         prepare.say(f"to replay it ({execution.mib():.0f} MiB): kfabric replay {place}")
         return execution
 
-    def _errand(self, test: str, place: Path) -> Errand:
+    def _errand(self, test: str, place: Path, seed: int) -> Errand:
         image = prepare.guest_image(kernel=self.kernel)
         spec = self._spec(image)
         out = (place / OUT).absolute()
@@ -111,7 +136,7 @@ class Records:
                 *(path / "src" for path in built),
             ],
             modules=[path / "src" for path in built],
-            commands=list(self._commands(test)),
+            commands=list(self._commands(test, seed)),
             env={**env, "PYTHONPATH": root.python_path(prepare.SOURCE)},
             cwd=self._root,
         )
@@ -123,11 +148,21 @@ class Records:
             asked_for = usermodule.with_module(asked_for, image, self.tested, prepare.say)
         return replace(asked_for, cpus=1).on(image.version)
 
-    def _commands(self, test: str) -> Iterator[list[str]]:
+    def _commands(self, test: str, seed: int) -> Iterator[list[str]]:
         """Modules of Python, and their arguments."""
         if self.tested:
             yield ["kfabric.guest.usermodule", *([] if self.tested.load else ["--unloaded"])]
+        if self._points:
+            yield ["kfabric.guest.giveway", str(seed), *self._points]
         yield [*PYTEST, *self.options, *OPTIONS, test]
+
+
+def _gave_way(place: Path) -> str:
+    """How often threads gave way in a recorded guest, in words; empty if they were not to."""
+    log = place / OUT / names.GAVE_WAY
+    if not log.exists():
+        return ""
+    return f", threads gave way {counted(len(log.read_text().splitlines()), 'time')}"
 
 
 def node(top: Path, name: str) -> str:

@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,6 +97,8 @@ class Search:
     directory: Path
     argv: Sequence[str]
     once: Callable[[], Played]
+    shown_at: tuple[Held, ...] = field(default=(), init=False)
+    """Where CPUs were held when the tests failed; empty if the holds explain nothing."""
     _failed: frozenset[str] = field(default=frozenset(), init=False)
     """The tests that failed under the seed that was found."""
     _plays: int = field(default=0, init=False)
@@ -160,27 +162,28 @@ class Search:
         tell(f"the same test failed in {again} of {AGAIN} more runs under this seed")
         tell(f"and in none of {WITHOUT} in which no CPU was held")
         tell(f"to play it: {command(self.argv, plan.seed, plan.points)}")
-        points = [one.point for one in held if one.holds]
+        self.shown_at = tuple(one for one in held if one.holds)
+        points = [one.point for one in self.shown_at]
         if again < AGAIN:
             tell("its points are not made fewer: that takes a seed that always shows it")
         elif len(points) > 1:
             prepare.say(f"looking for fewer points than {len(points)} that still show it")
-            self._reduced(plan.seed, points, {one.point: one.place() for one in held})
+            self._reduced(plan.seed, points)
 
-    def _reduced(self, seed: int, points: list[str], places: Mapping[str, str]) -> None:
+    def _reduced(self, seed: int, points: list[str]) -> None:
         """Say with how few of these points the tests still fail."""
         fewest = self._fewest(seed, points)
         if len(fewest) == len(points):
             tell(f"none of {counted(self._plays, 'run')} with fewer points showed it as often")
             return
+        self.shown_at = tuple(one for one in self.shown_at if one.point in fewest)
         again = self._again(Plan(seed, tuple(fewest)))
         where = counted(len(fewest), "point")
         tell(f"held at {where} only, the same test failed in {again} of {AGAIN} runs:")
-        for point in fewest[:SHOWN]:
-            tell(f"  {places[point]}")
-        if more := len(fewest) - SHOWN:
-            if more > 0:
-                tell(f"  and {counted(more, 'other')}")
+        for one in self.shown_at[:SHOWN]:
+            tell(f"  {one.place()}")
+        if (more := len(fewest) - SHOWN) > 0:
+            tell(f"  and {counted(more, 'other')}")
         tell(f"to play it: {command(self.argv, seed, fewest)}")
 
     def _fewest(self, seed: int, points: list[str]) -> list[str]:

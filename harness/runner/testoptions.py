@@ -84,8 +84,6 @@ def _require_guests_here(args: argparse.Namespace) -> None:
     for option in ("record", "schedule"):
         if getattr(args, option) and several:
             raise UsageError(f"--{option} takes one kernel", "leave the others out")
-    if args.record and args.schedule:
-        raise UsageError("--record does not go together with --schedule", "leave one out")
     if args.schedule and args.cpus == 1:
         raise UsageError("--schedule holds a CPU while another one runs", "leave out --cpus")
     if args.schedule and args.tx:
@@ -153,7 +151,7 @@ def _parser() -> Parser:
         "--record",
         action="store_true",
         help="play each test that failed in a guest once more, and keep its execution if it fails "
-        "again, for kfabric replay (docs/replay.md)",
+        "again, for kfabric replay (docs/replay.md); with --schedule also one that it found",
     )
     parser.add_argument(
         "--shard",

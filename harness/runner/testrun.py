@@ -155,16 +155,21 @@ def main(argv: Sequence[str]) -> int:
         runs = Runs([*_ours(args), *options], kernels, tested, args.shard)
         return runs.play(chosen, filtered=bool(options))
 
+    search = seeds.Search(args.schedule, args.points, output, argv, once)
     if args.schedule:
-        status = seeds.Search(args.schedule, args.points, output, argv, once).play()
+        status = search.play()
     elif most := args.until_fail or args.until_pass:
         status = rounds.Rounds(most, bool(args.until_pass), output).play(once)
     else:
         status = once().status
     if args.record and status in _OF_TESTS:
         reports = [report for report in runs.reports if report.name.startswith(GUEST.name)]
+        if args.schedule:
+            # The later runs of a search have written theirs over those of the finding.
+            reports = [output / seeds.KEPT / report.name for report in reports]
+        points = [f"{one.module}:{one.point}" for one in search.shown_at]
         kernel = kernels[0] if kernels else ""
-        executions.Records(kernel, tested, tuple(options), output).play(reports)
+        executions.Records(kernel, tested, tuple(options), output, points).play(reports)
     if len(kernels) > 1 and runs.columns:
         runs.show(output / "matrix.md", measured)
     return status

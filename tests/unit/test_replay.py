@@ -39,7 +39,6 @@ from kfabric.replay.gdb import Moment, Stop
 from kfabric.replay.qemu import DISK, FROZEN, LOG, OUTPUT, ROOT, Ends, Hardware, Mode, argv
 from kfabric.replay.record import Errand
 from kfabric.replay.symbols import Loaded
-from kfabric.runner import executions
 from kfabric.vm import argv as qemu
 from kfabric.vm import disk, plugins
 from kfabric.vm.errand import STATUS, Order
@@ -540,15 +539,3 @@ def test_rows_of_the_kernel_are_read(release: str, bits: int, kind: Kind) -> Non
     assert row.kind is kind
     if kind is not Kind.END:
         assert (row.register, row.offset, row.saved) == (5, 24, -16)
-
-
-def test_test_of_a_junit_file_is_found_again(tmp_path: Path) -> None:
-    """In a class, with parameters that have dots, and not if its file is gone."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_a.py").touch()
-    assert executions.node(tmp_path, "tests.test_a.test_b") == "tests/test_a.py::test_b"
-    assert (
-        executions.node(tmp_path, "tests.test_a.TestC.test_b[1.5-x]")
-        == "tests/test_a.py::TestC::test_b[1.5-x]"
-    )
-    assert executions.node(tmp_path, "guests.guest0 did not boot") == ""

@@ -49,6 +49,7 @@ class Toy:
         self.without = 0
         self.named: tuple[str, ...] = ()
         self.asked: tuple[str, ...] = ()
+        self.search: Search
         self._report = directory / "guest.xml"
         self._fails = fails
 
@@ -86,7 +87,8 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
             setattr(toy, name, value)
         monkeypatch.setattr(Search, "_held", lambda _: toy.held())
         argv = ["--module", "my mod", "--schedule", "seeds=1..9", "--", "-k", "mail"]
-        return Search(range(1, 10), toy.asked, tmp_path, argv, toy).play(), toy
+        toy.search = Search(range(1, 10), toy.asked, tmp_path, argv, toy)
+        return toy.search.play(), toy
 
     return run
 
@@ -145,8 +147,9 @@ def test_failure_in_a_run_that_held_no_cpu_is_not_called_found(
     search: Find, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Though it did not fail again without holds."""
-    search(lambda plan: True, never=True)
+    _, toy = search(lambda plan: True, never=True)
     said = capsys.readouterr().err
+    assert not toy.search.shown_at
     assert "nothing is said of the points" in said and "to play it" not in said
 
 
@@ -176,6 +179,7 @@ def test_points_become_fewer_until_only_those_that_matter_are_left(
     assert f"  {LOST} [mod]\n" in said
     assert f"--schedule seeds=2 --points {LOST} --module" in said
     assert toy.plans[-1] == Plan(2, (LOST,))
+    assert [(one.module, one.point) for one in toy.search.shown_at] == [("mod", LOST)]
 
 
 def test_points_that_are_needed_together_stay(
@@ -212,6 +216,7 @@ def test_seed_that_seldom_shows_it_is_not_reduced(search: Find) -> None:
     turn = itertools.count()
     _, toy = search(lambda plan: next(turn) % 4 == 0)
     assert len(toy.plans) == 1 + seeds.AGAIN
+    assert {one.point for one in toy.search.shown_at} == {*POINTS[::2], LOST}
 
 
 def test_reduction_ends_after_some_runs(search: Find, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +281,6 @@ def test_the_command_keeps_everything_but_seeds_and_points() -> None:
         (["--schedule", "seeds=1", "--matrix"], "--schedule takes one kernel"),
         (["--record", "--kernel", "6.1", "--kernel", "6.12"], "--record takes one kernel"),
         (["--schedule", "seeds=1", "--cpus", "1"], "holds a CPU while another one runs"),
-        (["--schedule", "seeds=1", "--record"], "does not go together"),
     ],
 )
 def test_words_that_do_not_go_together_are_refused(words: list[str], error: str) -> None:

@@ -36,9 +36,9 @@ def play(module: Path, output: Path, *words: str) -> Done:
 
 @pytest.fixture(scope="module")
 def found(module: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
-    """A search among few seeds, and the directory of its files."""
+    """A search among few seeds, whose finding is recorded, and the directory of its files."""
     output = tmp_path_factory.mktemp("found")
-    return play(module, output, "--schedule", f"seeds=1..{SEEDS}"), output
+    return play(module, output, "--schedule", f"seeds=1..{SEEDS}", "--record"), output
 
 
 @pytest.mark.stress
@@ -61,6 +61,19 @@ def test_the_points_that_are_left_are_in_the_window(found: tuple[Done, Path]) ->
     source = EXAMPLE.joinpath("lost_mail.c").read_text().splitlines()
     window = next(number for number, line in enumerate(source, 1) if WINDOW in line)
     assert lines and any(window <= number <= window + 2 for number in lines)
+
+
+@pytest.mark.stress
+def test_the_race_is_recorded_and_gone_back_in(found: tuple[Done, Path]) -> None:
+    """W1: threads that give way at the points show it on one CPU; the replay has both sides."""
+    done, output = found
+    assert re.search(r"threads give way at \d+ points?$", done.stderr, re.M)
+    (execution,) = (output / "executions").iterdir()
+    assert f"kfabric replay {execution}" in done.stderr
+    back = ("replay", "--back-to", "last call of mail_put", str(execution))
+    shown = kfabric(*back, seconds=RUN_SECONDS)
+    assert shown.returncode == ExitStatus.OK
+    assert re.search(r"^#0 +mail_put .*\n#1 .* mail_write ", shown.stdout, re.M)
 
 
 @pytest.mark.stress

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""In a recorded guest: a thread that comes to a chosen point gives way to the others for a while.
+
+    python3 -m kfabric.guest.giveway SEED MODULE:FUNCTION+0xOFFSET...
+
+A recorded guest has one CPU. So a race shows only if a thread loses the CPU at the right place. A
+kprobe event at each point wakes a process of ours with a real-time priority, which takes the CPU
+from the thread at once. For a while three priorities are above that of the thread:
+
+    _OURS_FIRST    this process, which ends the while
+    _OTHERS        all threads but that one
+    _NOBODY        a process of ours that computes if none of them wants to run
+
+The command returns once this is prepared, and what it has prepared goes on until the guest ends.
+Each time that a thread gave way is a line of the file GAVE_WAY.
+"""
+
+import os
+import random
+import re
+import select
+import struct
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kfabric import names
+
+TRACING = Path("/sys/kernel/tracing")
+RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
+OURS = "kfabric_giveway"
+"""Both the group of the events and the instance that gets them."""
+ONE_VISIT_OF = (4, 1, 16, 2, 8)
+"""A thread gives way at one visit of so many; a seed takes one of these."""
+LONGEST_SECONDS = 0.004
+_MOST_BYTES = 4096
+_NOBODY, _OTHERS, _OURS_FIRST = map(os.sched_param, (1, 2, 3))
+_FAIR = (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE)
+_SECONDS = struct.Struct("<d")
+# "mail_writer-155     [000] d..2.    12.345678: p0: (mail_play+0x125/0x200 [lost_mail])"
+_LINE = re.compile(r"-(\d+)\s+\[\d+\].*: (p\d+): \(")
+
+
+def main() -> int:
+    """Prepare it; the status is UNPREPARED, with the reason printed, if that is not possible."""
+    seed, *points = sys.argv[1:]
+    try:
+        events = dict(_define(points))
+        visits = _listen(events)
+    except OSError as error:
+        print(f"no thread can give way: {error.strerror}: {error.filename}", file=sys.stderr)
+        return names.UNPREPARED
+    ready, begun = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        _serve(visits, events, int(seed), begun)
+    os.close(begun)
+    return 0 if os.read(ready, 1) else names.UNPREPARED
+
+
+def _define(points: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Define an event for each point; its name and the point.
+
+    If a module is not loaded, the kernel looks for its point when it is.
+
+    Raises OSError: a module that is loaded has no instruction there.
+    """
+    # Without O_APPEND all other events would be removed. Python's mode "a" seeks, which is refused.
+    file = os.open(TRACING / "kprobe_events", os.O_WRONLY | os.O_APPEND)
+    for number, point in enumerate(points):
+        try:
+            os.write(file, f"p:{OURS}/p{number} {point}\n".encode())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, point) from None
+        yield f"p{number}", point
+    os.close(file)
+
+
+def _listen(events: Iterable[str]) -> int:
+    """Enable the events; a descriptor with a line for each visit. Raises OSError."""
+    # Otherwise a thread that gives way gets a twentieth of each second.
+    RUNTIME.write_text("-1")
+    instance = TRACING / "instances" / OURS
+    instance.mkdir()
+    # By default a reader is woken once the buffer is half full.
+    (instance / "buffer_percent").write_text("0")
+    for name in events:
+        (instance / "events" / OURS / name / "enable").write_text("1")
+    return os.open(instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+
+def _serve(visits: int, points: dict[str, str], seed: int, begun: int) -> None:
+    """Write to a pipe once it has begun; then let threads give way, until the guest ends."""
+    draw = random.Random(seed)
+    one_visit_of = ONE_VISIT_OF[(seed - 1) % len(ONE_VISIT_OF)]
+    requests, work = os.pipe()
+    computing = os.fork()
+    if computing == 0:
+        _compute(requests)
+    os.sched_setscheduler(0, os.SCHED_FIFO, _OURS_FIRST)
+    with (Path(os.environ[names.OUT]) / names.GAVE_WAY).open("a", buffering=1) as log:
+        os.write(begun, b".")
+        while True:
+            select.select([visits], [], [])
+            # The first one of them is that of the thread from which we have taken the CPU.
+            found = _LINE.search(_read(visits))
+            pid, event = (int(found[1]), found[2]) if found else (0, "")
+            if pid in (0, computing) or draw.randrange(one_visit_of):
+                continue
+            seconds = draw.uniform(0, LONGEST_SECONDS)
+            log.write(f"{points[event]} {pid} {seconds * 1e3:.3f} ms\n")
+            with _others_first(pid):
+                os.write(work, _SECONDS.pack(time.monotonic() + seconds))
+                time.sleep(seconds)
+            # Others came there meanwhile, and have run on.
+            _read(visits)
+
+
+def _read(visits: int) -> str:
+    """All lines that are there."""
+    text = b""
+    with suppress(BlockingIOError):
+        while more := os.read(visits, _MOST_BYTES):
+            text += more
+    return text.decode(errors="replace")
+
+
+@contextmanager
+def _others_first(thread: int) -> Iterator[None]:
+    """All other threads come before this one."""
+    before = []
+    for tid in _threads():
+        with suppress(ProcessLookupError):
+            policy = os.sched_getscheduler(tid)
+            if tid != thread and policy & ~os.SCHED_RESET_ON_FORK in _FAIR:
+                before.append((tid, policy))
+                os.sched_setscheduler(tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
+    try:
+        yield
+    finally:
+        for tid, policy in before:
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(tid, policy, os.sched_param(0))
+
+
+def _threads() -> Iterator[int]:
+    """The ids of all threads."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield from map(int, os.listdir(f"/proc/{pid}/task"))
+
+
+def _compute(requests: int) -> None:
+    """Use the CPU until each time that is requested, if no other thread wants it."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, _NOBODY)
+    while data := os.read(requests, _SECONDS.size):
+        while time.monotonic() < _SECONDS.unpack(data)[0]:
+            pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+"""A thread that comes to a chosen point gives way to the others (kfabric.guest.giveway)."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kfabric import names
+from kfabric.guest import giveway
+from kfabric.guest.waiting import wait_until
+
+POINT = "proc_do_uuid"
+"""A function of the kernel that nobody else calls here."""
+EVERY_VISIT = "2"
+"""The seed under which each visit counts."""
+
+CODE = """
+import sys
+from kfabric.guest import giveway
+giveway.LONGEST_SECONDS = 0.5
+sys.exit(giveway.main())
+"""
+"""The command, with times that are longer than all else that a visit takes on a slow guest."""
+
+
+def visit() -> None:
+    """Come to the point, once."""
+    file = os.open("/proc/sys/kernel/random/uuid", os.O_RDONLY)
+    os.read(file, 64)
+    os.close(file)
+
+
+@pytest.fixture
+def tracing() -> Iterator[None]:
+    """Removes the events afterwards, and gives the real-time limit back."""
+    limit = giveway.RUNTIME.read_text()
+    yield
+    giveway.RUNTIME.write_text(limit)
+    instance = giveway.TRACING / "instances" / giveway.OURS
+    with suppress(FileNotFoundError):
+        (instance / "events" / giveway.OURS / "enable").write_text("0")
+        wait_until(lambda: _removed(instance), "nobody uses the instance of tracefs")
+    events = os.open(giveway.TRACING / "kprobe_events", os.O_WRONLY | os.O_APPEND)
+    with suppress(FileNotFoundError):
+        os.write(events, f"-:{giveway.OURS}/p0\n".encode())
+    os.close(events)
+
+
+def _removed(instance: Path) -> bool:
+    try:
+        instance.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_visit_has_its_thread_and_its_point(tracing: None) -> None:
+    events = dict(giveway._define([POINT]))
+    assert events == {"p0": POINT}
+    visits = giveway._listen(events)
+    visit()
+    assert select.select([visits], [], [], 10)[0]
+    found = giveway._LINE.search(giveway._read(visits))
+    os.close(visits)
+    assert found and found.groups() == (str(threading.get_native_id()), "p0")
+
+
+def test_point_inside_an_instruction_is_refused(tracing: None, tmp_path: Path) -> None:
+    """With one line that names it, and a status that no test has."""
+    status, error = command(tmp_path, f"{POINT}+0x1")
+    assert status == names.UNPREPARED
+    assert error.startswith("no thread can give way: ") and error.endswith(f": {POINT}+0x1\n")
+
+
+def test_all_threads_but_one_come_first() -> None:
+    """And have their policies back afterwards."""
+    ours = threading.get_native_id()
+    with giveway._others_first(ours):
+        assert os.sched_getscheduler(ours) == os.SCHED_OTHER
+        assert os.sched_getscheduler(1) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO
+    assert os.sched_getscheduler(1) == os.SCHED_OTHER
+
+
+@pytest.fixture
+def preemptible() -> Iterator[None]:
+    """The kernel can take the CPU from a thread anywhere, as in a recorded guest."""
+    mode = Path("/sys/kernel/debug/sched/preempt")
+    before = re.findall(r"\((\w+)\)", mode.read_text())[0]
+    mode.write_text("full")
+    yield
+    mode.write_text(before)
+
+
+def test_thread_gets_no_time_while_it_gives_way(
+    tracing: None, preemptible: None, tmp_path: Path
+) -> None:
+    """On the CPU that it shares with us: its visits take as long as all times that were noted."""
+    whole = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(whole)})
+    try:
+        assert command(tmp_path, POINT) == (0, "")
+        before = time.monotonic()
+        for _ in range(8):
+            visit()
+        took = time.monotonic() - before
+        lines = (tmp_path / names.GAVE_WAY).read_text().splitlines()
+    finally:
+        subprocess.run(["pkill", "-f", "giveway.main"], timeout=60, check=True)
+        os.sched_setaffinity(0, whole)
+    noted = [line.split() for line in lines]
+    ours = str(threading.get_native_id())
+    assert {(point, pid) for point, pid, *_ in noted} == {(POINT, ours)}
+    assert took * 1e3 >= sum(float(ms) for _, _, ms, _ in noted) > 0
+
+
+def command(out: Path, point: str) -> tuple[int, str]:
+    """Have threads give way at a point; the command's status and error."""
+    # Not a pipe: what it leaves behind keeps its end open.
+    with (out / "errors").open("w") as errors:
+        done = subprocess.run(
+            [sys.executable, "-c", CODE, EVERY_VISIT, point],
+            env={**os.environ, names.OUT: str(out)},
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            timeout=60,
+            check=False,
+        )
+    return done.returncode, (out / "errors").read_text()
