@@ -110,7 +110,7 @@ def _before(
 
     Raises as look().
     """
-    address = gdb.find(execution, moment.function)
+    address = gdb.find(execution, moment.function) + moment.offset
     number = moment.number or _calls(execution, moment, address, seconds)
     for rest in (*_LEFT, number):
         near = max(0, number - 1 - rest)
@@ -129,15 +129,19 @@ def _before(
 
 
 def _calls(execution: Execution, moment: Moment, address: int, seconds: float) -> int:
-    """How often the function of a moment was called; it takes a replay. Raises as look()."""
+    """How often the place of a moment was passed; it takes a replay. Raises as look()."""
     with replaying(execution, address) as guest:
         guest.machine.finish(time.monotonic() + seconds)
         number = guest.counter.calls()
     if not number:
-        raise UsageError(f"the guest has not called {moment.function}")
-    say(f"{moment.function} was called {counted(number, 'time')}")
+        raise UsageError(f"the guest has not {_did(moment)} {moment.place}")
+    say(f"{moment.place} was {_did(moment)} {counted(number, 'time')}")
     return number
 
 
+def _did(moment: Moment) -> str:
+    return "passed" if moment.offset else "called"
+
+
 def _too_few(moment: Moment) -> UsageError:
-    return UsageError(f"the guest has called {moment.function} less often")
+    return UsageError(f"the guest has {_did(moment)} {moment.place} less often")

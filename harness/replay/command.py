@@ -50,7 +50,8 @@ def main(argv: Sequence[str]) -> int:
         "--back-to",
         type=_moment,
         metavar="MOMENT",
-        help="show where the guest was: 'last call of FUNCTION' or 'call 12 of FUNCTION'",
+        help="show where the guest was: 'last call of FUNCTION', 'call 12 of FUNCTION', or "
+        "'visit 12 of FUNCTION+0xOFFSET'",
     )
     parser.add_argument(
         "--gdb", action="store_true", help="open gdb there, or at the beginning of the execution"

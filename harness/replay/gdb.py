@@ -26,30 +26,41 @@ _HERE = "the guest stands here"
 _FRAMES = 40
 _FRAME = re.compile(r"#\d+ .*")
 _OF_A_PROCESS = re.compile(r"#\d+ +0x0000")
-_MOMENT = re.compile(r"(?:last|call (?P<number>[1-9]\d{0,8})) (?:call )?of (?P<name>[\w.]+)")
+_MOMENT = re.compile(
+    r"(?:last(?: call| visit)?|(?:call|visit) (?P<number>[1-9]\d{0,8}))"
+    r" of (?P<name>[\w.]+)(?P<offset>\+0x[0-9a-f]{1,8})?"
+)
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A call of a function: the CPU is about to execute its first instruction.
+    """A call of a function, or a visit of a point in it: the CPU is about to execute what is there.
 
     Attributes:
         number: from the beginning, from 1 on; 0: the last one.
+        offset: of an instruction, from that of the function.
     """
 
     function: str
     number: int = 0
+    offset: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """It, from the user's words. Raises ValueError."""
         if not (found := _MOMENT.fullmatch(text)):
-            raise ValueError(f"{text!r} is not like 'last call of f' or 'call 12 of f'")
-        return cls(found["name"], int(found["number"] or 0))
+            raise ValueError(f"{text!r} is not like 'last call of f' or 'visit 12 of f+0x34'")
+        return cls(found["name"], int(found["number"] or 0), int(found["offset"] or "0", 16))
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return f"{self.function}+{self.offset:#x}" if self.offset else self.function
 
     def __str__(self) -> str:
-        which = f"call {self.number}" if self.number else "last call"
-        return f"{which} of {self.function}"
+        what = "visit" if self.offset else "call"
+        which = f"{what} {self.number}" if self.number else f"last {what}"
+        return f"{which} of {self.place}"
 
 
 @dataclass(frozen=True)

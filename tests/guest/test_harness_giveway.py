@@ -24,6 +24,7 @@ POINT = "proc_do_uuid"
 """A function of the kernel that nobody else calls here."""
 EVERY_VISIT = "2"
 """The seed under which each visit counts."""
+VISITS = 8
 
 CODE = """
 import sys
@@ -111,17 +112,19 @@ def test_thread_gets_no_time_while_it_gives_way(
     try:
         assert command(tmp_path, POINT) == (0, "")
         before = time.monotonic()
-        for _ in range(8):
+        for _ in range(VISITS):
             visit()
         took = time.monotonic() - before
         lines = (tmp_path / names.GAVE_WAY).read_text().splitlines()
     finally:
         subprocess.run(["pkill", "-f", "giveway.main"], timeout=60, check=True)
         os.sched_setaffinity(0, whole)
-    noted = [line.split() for line in lines]
-    ours = str(threading.get_native_id())
-    assert {(point, pid) for point, pid, *_ in noted} == {(POINT, ours)}
-    assert took * 1e3 >= sum(float(ms) for _, _, ms, _ in noted) > 0
+    pattern = rf"visit (\d+) of {POINT}: thread {threading.get_native_id()}, ([\d.]+) ms"
+    noted = [re.fullmatch(pattern, line) for line in lines]
+    assert noted and all(noted)
+    numbers = [int(one[1]) for one in noted if one]
+    assert numbers == sorted(set(numbers)) and numbers[-1] <= VISITS
+    assert took * 1e3 >= sum(float(one[2]) for one in noted if one) > 0
 
 
 def command(out: Path, point: str) -> tuple[int, str]:

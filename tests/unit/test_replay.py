@@ -265,7 +265,10 @@ def test_moment_is_the_last_call_or_one_with_a_number() -> None:
     assert Moment.parse("last call of wait") == Moment("wait")
     assert Moment.parse("last of wait") == Moment("wait")
     assert Moment.parse("call 12 of my.fn") == Moment("my.fn", 12)
+    assert Moment.parse("last visit of wait+0x1f") == Moment("wait", 0, 0x1F)
+    assert Moment.parse("visit 7 of wait+0x1f") == Moment("wait", 7, 0x1F)
     assert str(Moment("wait")) == "last call of wait"
+    assert str(Moment("wait", 7, 0x1F)) == "visit 7 of wait+0x1f"
     assert str(Moment("wait", 3)) == "call 3 of wait"
 
 

@@ -70,10 +70,15 @@ def test_the_race_is_recorded_and_gone_back_in(found: tuple[Done, Path]) -> None
     assert re.search(r"threads give way at \d+ points?$", done.stderr, re.M)
     (execution,) = (output / "executions").iterdir()
     assert f"kfabric replay {execution}" in done.stderr
-    back = ("replay", "--back-to", "last call of mail_put", str(execution))
-    shown = kfabric(*back, seconds=RUN_SECONDS)
-    assert shown.returncode == ExitStatus.OK
-    assert re.search(r"^#0 +mail_put .*\n#1 .* mail_write ", shown.stdout, re.M)
+    log = (execution / "out/gave_way.log").read_text()
+    (visit,) = re.findall(r"\A(visit \d+ of \S+): thread \d+, [\d.]+ ms$", log, re.M)
+    for moment, frames in (
+        ("last call of mail_put", r"^#0 +mail_put .*\n#1 .* mail_write "),
+        (visit, r"^#\d +mail_play .*/lost_mail.c:\d+$"),
+    ):
+        shown = kfabric("replay", "--back-to", moment, str(execution), seconds=RUN_SECONDS)
+        assert shown.returncode == ExitStatus.OK
+        assert re.search(frames, shown.stdout, re.M)
 
 
 @pytest.mark.stress

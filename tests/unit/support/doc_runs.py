@@ -188,9 +188,10 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} test --schedule .* --verify-wakeups .*": Run(HOURS, 1, "LOST: wait "),
     rf"{_KF} test --schedule seeds=1..20 .*": Run(HOURS, 1, "held at "),
     rf"{_KF} test --record .*": Run(HOURS, 1, "to replay it "),
+    rf"{_KF} replay --back-to 'visit .*": Run(HOURS, text="mail_wait () at "),
     rf"{_KF} replay --back-to .*": Run(HOURS, text="was called "),
     rf"{_KF} replay build/test/[^ ]*": Run(HOURS, text="printed the same to the byte"),
-    rf"{_KF} test --schedule .* careful=1": Run(HOURS, text="no failure under 2 seeds"),
+    rf"{_KF} test --schedule .* careful=1": Run(HOURS, text="no failure under 4 seeds"),
     rf"{_KF} run --kernel debug .*sysrq-trigger'": Run(HOURS, 74, "console and more: "),
     rf"{_KF} post-mortem build/vm/run-\*": Run(HOURS, text="sysrq triggered crash"),
     r"cd /sys/kernel/tracing|echo (1|printk) > .*": Run(
