@@ -299,6 +299,8 @@ class Vm:
             if first.exists():
                 raise
             say(f"{self.spec.name} did not boot, and is booted once more: {error.what}")
+            # QEMU may have aborted before it made one.
+            self.console_path.touch()
             self.console_path.rename(first)
             self._verdict = None
             self._boot(disk)
