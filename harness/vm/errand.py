@@ -42,7 +42,10 @@ for sys.argv in first:
     if not child:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         sys.exit()
-    if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status < 0:
+        os.kill(os.getpid(), -status)
+    if status:
         sys.exit(status)
 sys.argv = last
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
@@ -109,5 +112,9 @@ def _mount(*words: str) -> None:
 def _run(order: Order, prepared: Prepared) -> int:
     """Run the commands; the status of the last one, negative for a signal."""
     code = CODE.format(commands=order["commands"])
-    pid, _ = prepared.become(code, LINE, order["cwd"], {**os.environ, **order["env"]})
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    pid, errors = prepared.become(code, LINE, order["cwd"], {**os.environ, **order["env"]})
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with open(errors, encoding="utf-8", errors="replace") as file:
+        if text := file.read():
+            raise RuntimeError(f"the commands were not run:\n{text}")
+    return status

@@ -54,8 +54,10 @@ def test_first_command_that_fails_is_the_last(run: Run) -> None:
     assert run([["refuse"], ["play"]]) == (1, "refused\n")
 
 
-def test_command_that_is_killed_has_a_negative_status(run: Run) -> None:
-    assert run([["load"], ["die"]]) == (-9, "load\n")
+@pytest.mark.parametrize("commands", [[["load"], ["die"]], [["load"], ["die"], ["play"]]])
+def test_command_that_is_killed_has_a_negative_status(commands: list[list[str]], run: Run) -> None:
+    """And is the last, wherever it is."""
+    assert run(commands) == (-9, "load\n")
 
 
 def test_command_that_asks_gets_no_answer(run: Run) -> None:
