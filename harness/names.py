@@ -28,6 +28,8 @@ RECORDED: Final = "KFABRIC_RECORDED"
 """Set in a guest that is recorded."""
 GAVE_WAY: Final = "gave_way.log"
 """File in OUT of a recorded guest: each time that a thread gave way at a point, and where."""
+REFUSED: Final = "no thread gives way at "
+"""Begins a line of a recorded guest's output: the point, and why."""
 UNPREPARED: Final = 98
 """Exit status of what makes threads give way, if it could not be prepared."""
 KALLSYMS: Final = "kallsyms"

@@ -11,8 +11,9 @@ from the thread at once. For a while three priorities are above that of the thre
     _OTHERS        all threads but that one
     _NOBODY        a process of ours that computes if none of them wants to run
 
-The command returns once this is prepared, and what it has prepared goes on until the guest ends.
-Each time that a thread gave way is a line of the file GAVE_WAY, with the number of the visit.
+All this takes at most half of the time. The command returns once it is prepared, and what it has
+prepared goes on until the guest ends. Each time that a thread gave way is a line of the file
+GAVE_WAY, with the number of the visit.
 """
 
 import os
@@ -30,6 +31,7 @@ from kfabric import names
 
 TRACING = Path("/sys/kernel/tracing")
 RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
+PREEMPTION = Path("/sys/kernel/debug/sched/preempt")
 OURS = "kfabric_giveway"
 """Both the group of the events and the instance that gets them."""
 ONE_VISIT_OF = (4, 1, 16, 2, 8)
@@ -46,26 +48,40 @@ _LINE = re.compile(r"-(\d+)\s+\[\d+\].*: (p\d+): \(")
 def main() -> int:
     """Prepare it; the status is UNPREPARED, with the reason printed, if that is not possible."""
     seed, *points = sys.argv[1:]
+    if not _preemptible():
+        return _refuse("the kernel does not take the CPU from a thread in its code")
     try:
         events = dict(_define(points))
+        if not events:
+            return _refuse("no point is left")
         visits = _listen(events)
     except OSError as error:
-        print(f"no thread can give way: {error.strerror}: {error.filename}", file=sys.stderr)
-        return names.UNPREPARED
+        return _refuse(str(error))
     ready, begun = os.pipe()
     if os.fork() == 0:
         os.setsid()
         _serve(visits, events, int(seed), begun)
     os.close(begun)
-    return 0 if os.read(ready, 1) else names.UNPREPARED
+    return 0 if os.read(ready, 1) else _refuse("its process has ended")
+
+
+def _refuse(why: str) -> int:
+    print(f"no thread can give way: {why}", file=sys.stderr)
+    return names.UNPREPARED
+
+
+def _preemptible() -> bool:
+    """Whether a thread can lose the CPU anywhere in the kernel."""
+    if PREEMPTION.exists():
+        return "(full)" in PREEMPTION.read_text()
+    return "PREEMPT" in os.uname().version.split()
 
 
 def _define(points: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Define an event for each point; its name and the point.
 
-    If a module is not loaded, the kernel looks for its point when it is.
-
-    Raises OSError: a module that is loaded has no instruction there.
+    The kernel refuses places that it may patch itself; a line says so. If a module is not loaded,
+    it looks for the point when it is. Raises OSError.
     """
     # Without O_APPEND all other events would be removed. Python's mode "a" seeks, which is refused.
     file = os.open(TRACING / "kprobe_events", os.O_WRONLY | os.O_APPEND)
@@ -73,8 +89,9 @@ def _define(points: Iterable[str]) -> Iterator[tuple[str, str]]:
         try:
             os.write(file, f"p:{OURS}/p{number} {point}\n".encode())
         except OSError as error:
-            raise OSError(error.errno, error.strerror, point) from None
-        yield f"p{number}", point
+            print(f"{names.REFUSED}{point}: {error.strerror}", file=sys.stderr, flush=True)
+        else:
+            yield f"p{number}", point
     os.close(file)
 
 
@@ -98,27 +115,47 @@ def _serve(visits: int, points: dict[str, str], seed: int, begun: int) -> None:
     requests, work = os.pipe()
     computing = os.fork()
     if computing == 0:
+        os.close(begun)
+        os.close(work)
         _compute(requests)
+    nobody = (0, os.getpid(), computing)
     os.sched_setscheduler(0, os.SCHED_FIFO, _OURS_FIRST)
     with (Path(os.environ[names.OUT]) / names.GAVE_WAY).open("a", buffering=1) as log:
         os.write(begun, b".")
         while True:
             select.select([visits], [], [])
+            woken = time.monotonic()
             # The first one of them is that of the thread from which we have taken the CPU.
-            found = _LINE.search(_read(visits))
-            pid, event = (int(found[1]), found[2]) if found else (0, "")
-            if pid in (0, computing) or draw.randrange(one_visit_of):
-                continue
-            seconds = draw.uniform(0, LONGEST_SECONDS)
-            number = _visits_of(event)
-            # Without its module, so that kfabric replay takes the words before the colon.
-            point = points[event].rpartition(":")[2]
-            log.write(f"visit {number} of {point}: thread {pid}, {seconds * 1e3:.3f} ms\n")
-            with _others_first(pid):
-                os.write(work, _SECONDS.pack(time.monotonic() + seconds))
-                time.sleep(seconds)
-            # Others came there meanwhile, and have run on.
-            _read(visits)
+            found = _LINE.findall(_read(visits))
+            pid, event = (int(found[0][0]), found[0][1]) if found else (0, "")
+            if pid not in nobody and _is_fair(pid) and not draw.randrange(one_visit_of):
+                seconds = draw.uniform(0, LONGEST_SECONDS)
+                number = _visits_of(event) - [one[1] for one in found[1:]].count(event)
+                # Without its module, so that kfabric replay takes the words before the colon.
+                moment = f"visit {number} of {points[event].rpartition(':')[2]}"
+                with _others_first(pid):
+                    log.write(f"{moment}: thread {pid}, {seconds * 1e3:.3f} ms\n")
+                    os.write(work, _SECONDS.pack(time.monotonic() + seconds))
+                    time.sleep(seconds)
+                # The guest may panic soon.
+                os.fdatasync(log.fileno())
+            _rest(visits, time.monotonic() - woken)
+
+
+def _rest(visits: int, seconds: float) -> None:
+    """Leave the guest to itself for some time."""
+    recording = TRACING / "instances" / OURS / "tracing_on"
+    recording.write_text("0")
+    time.sleep(seconds)
+    _read(visits)
+    recording.write_text("1")
+
+
+def _is_fair(thread: int) -> bool:
+    """Whether a thread has no real-time priority; also if it has ended."""
+    with suppress(ProcessLookupError):
+        return os.sched_getscheduler(thread) & ~os.SCHED_RESET_ON_FORK in _FAIR
+    return True
 
 
 def _visits_of(event: str) -> int:
@@ -142,13 +179,13 @@ def _read(visits: int) -> str:
 def _others_first(thread: int) -> Iterator[None]:
     """All other threads come before this one."""
     before = []
-    for tid in _threads():
-        with suppress(ProcessLookupError):
-            policy = os.sched_getscheduler(tid)
-            if tid != thread and policy & ~os.SCHED_RESET_ON_FORK in _FAIR:
-                before.append((tid, policy))
-                os.sched_setscheduler(tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
     try:
+        for tid in _threads():
+            with suppress(ProcessLookupError):
+                policy = os.sched_getscheduler(tid)
+                if tid != thread and _is_fair(tid):
+                    before.append((tid, policy))
+                    os.sched_setscheduler(tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
         yield
     finally:
         for tid, policy in before:

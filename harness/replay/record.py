@@ -172,7 +172,8 @@ def _freeze(errand: Errand, place: Path) -> None:
     frozen.make_disk(errand.image.disk, place / ROOT)
     material.empty(place / DISK)
     with Machine(errand.hardware, place, Mode.FREEZE) as machine:
-        machine.wait_for(READY, errand.spec.deadlines.boot)
+        # It boots, and then imports.
+        machine.wait_for(READY, 2 * errand.spec.deadlines.boot)
         deadline = time.monotonic() + SAVE_SECONDS
         # QEMU refuses to save it while it waits for a disk.
         while (refusal := machine.hmp(f"savevm {FROZEN}", SAVE_SECONDS)).strip():

@@ -20,6 +20,7 @@ from kfabric.replay.qemu import OUTPUT
 from kfabric.replay.record import Errand
 from kfabric.runner import junit
 from kfabric.vm import asked, bytecode, prepare, programs, usermodule
+from kfabric.vm.errand import DONE
 from kfabric.vm.spec import Image, Variant, VmSpec
 from kfabric.vm.usermodule import UserModule
 
@@ -60,7 +61,6 @@ class Records:
         Raises SetupError.
         """
         kept: list[Execution] = []
-        shutil.rmtree(self.directory / DIRECTORY, ignore_errors=True)
         failed = list(self._failed(reports))
         for test in failed[:MOST]:
             if execution := self._record(test):
@@ -103,16 +103,20 @@ class Records:
         execution = record.record(self._errand(test, place, seed), place, SECONDS)
         took = f"{time.monotonic() - began:.0f} s"
         status = execution.about.status
-        if status == names.UNPREPARED:
-            *_, why, _done = (place / OUTPUT).read_text().splitlines()
+        output = (place / OUTPUT).read_text(errors="replace").partition(DONE.decode())[0]
+        for line in output.splitlines():
+            if line.startswith(names.REFUSED):
+                prepare.say(line)
+        if self._points and status == names.UNPREPARED:
             shutil.rmtree(place)
-            raise GuestError(why)
+            raise GuestError("\n".join(output.splitlines()[-1:]))
         if status == 0:
             gave_way = _gave_way(place)
             shutil.rmtree(place)
             prepare.say(f"it passed this time, in {took}{gave_way}: nothing is kept")
             return None
-        prepare.say(f"it failed again ({execution.about.ended()}), in {took}{_gave_way(place)}")
+        ended = "it did not end" if status is None else f"it failed again (status {status})"
+        prepare.say(f"{ended}, in {took}{_gave_way(place)}")
         prepare.say(f"to replay it ({execution.mib():.0f} MiB): kfabric replay {place}")
         return execution
 
@@ -134,6 +138,7 @@ class Records:
             left_out=[
                 *(path for path in BUILD.iterdir() if path.name != "python"),
                 *(path / "src" for path in built),
+                self.directory.absolute(),
             ],
             modules=[path / "src" for path in built],
             commands=list(self._commands(test, seed)),
@@ -155,6 +160,11 @@ class Records:
         if self._points:
             yield ["kfabric.guest.giveway", str(seed), *self._points]
         yield [*PYTEST, *self.options, *OPTIONS, test]
+
+
+def forget(directory: Path) -> None:
+    """Remove the executions of an earlier run."""
+    shutil.rmtree(directory / DIRECTORY, ignore_errors=True)
 
 
 def _gave_way(place: Path) -> str:

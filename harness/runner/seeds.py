@@ -176,15 +176,17 @@ class Search:
         if len(fewest) == len(points):
             tell(f"none of {counted(self._plays, 'run')} with fewer points showed it as often")
             return
-        self.shown_at = tuple(one for one in self.shown_at if one.point in fewest)
+        left = tuple(one for one in self.shown_at if one.point in fewest)
         again = self._again(Plan(seed, tuple(fewest)))
         where = counted(len(fewest), "point")
         tell(f"held at {where} only, the same test failed in {again} of {AGAIN} runs:")
-        for one in self.shown_at[:SHOWN]:
+        for one in left[:SHOWN]:
             tell(f"  {one.place()}")
         if (more := len(fewest) - SHOWN) > 0:
             tell(f"  and {counted(more, 'other')}")
         tell(f"to play it: {command(self.argv, seed, fewest)}")
+        if again:
+            self.shown_at = left
 
     def _fewest(self, seed: int, points: list[str]) -> list[str]:
         """Some of the points at which CPUs were held, with which the tests still fail.

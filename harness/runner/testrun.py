@@ -149,6 +149,8 @@ def main(argv: Sequence[str]) -> int:
     if args.schedule and {part.name for part in chosen} != {GUEST.name}:
         raise UsageError("--schedule plays tests in guests only", "name some, or a module")
     runs = Runs([], [])
+    if args.record:
+        executions.forget(output)
 
     def once() -> rounds.Played:
         nonlocal runs

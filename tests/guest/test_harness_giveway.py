@@ -51,6 +51,7 @@ def tracing() -> Iterator[None]:
     instance = giveway.TRACING / "instances" / giveway.OURS
     with suppress(FileNotFoundError):
         (instance / "events" / giveway.OURS / "enable").write_text("0")
+    if instance.exists():
         wait_until(lambda: _removed(instance), "nobody uses the instance of tracefs")
     events = os.open(giveway.TRACING / "kprobe_events", os.O_WRONLY | os.O_APPEND)
     with suppress(FileNotFoundError):
@@ -66,6 +67,16 @@ def _removed(instance: Path) -> bool:
     return True
 
 
+@pytest.fixture
+def preemptible() -> Iterator[None]:
+    """The kernel can take the CPU from a thread anywhere, as in a recorded guest."""
+    mode = Path("/sys/kernel/debug/sched/preempt")
+    before = re.findall(r"\((\w+)\)", mode.read_text())[0]
+    mode.write_text("full")
+    yield
+    mode.write_text(before)
+
+
 def test_a_visit_has_its_thread_and_its_point(tracing: None) -> None:
     events = dict(giveway._define([POINT]))
     assert events == {"p0": POINT}
@@ -77,11 +88,24 @@ def test_a_visit_has_its_thread_and_its_point(tracing: None) -> None:
     assert found and found.groups() == (str(threading.get_native_id()), "p0")
 
 
-def test_point_inside_an_instruction_is_refused(tracing: None, tmp_path: Path) -> None:
-    """With one line that names it, and a status that no test has."""
+def test_point_inside_an_instruction_is_refused(
+    tracing: None, preemptible: None, tmp_path: Path
+) -> None:
+    """With one line that names it, and, if no other is left, a status that no test has."""
     status, error = command(tmp_path, f"{POINT}+0x1")
+    first, second = error.splitlines()
     assert status == names.UNPREPARED
-    assert error.startswith("no thread can give way: ") and error.endswith(f": {POINT}+0x1\n")
+    assert first.startswith(f"{names.REFUSED}{POINT}+0x1: ")
+    assert second == "no thread can give way: no point is left"
+
+
+def test_kernel_that_is_not_preemptible_is_refused(tracing: None, tmp_path: Path) -> None:
+    """A thread would give way behind the point."""
+    mode = Path("/sys/kernel/debug/sched/preempt")
+    if not mode.exists() or "(full)" in mode.read_text():
+        pytest.skip("this kernel takes the CPU from a thread in its code")
+    status, error = command(tmp_path, POINT)
+    assert status == names.UNPREPARED and error.endswith("from a thread in its code\n")
 
 
 def test_all_threads_but_one_come_first() -> None:
@@ -91,16 +115,6 @@ def test_all_threads_but_one_come_first() -> None:
         assert os.sched_getscheduler(ours) == os.SCHED_OTHER
         assert os.sched_getscheduler(1) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO
     assert os.sched_getscheduler(1) == os.SCHED_OTHER
-
-
-@pytest.fixture
-def preemptible() -> Iterator[None]:
-    """The kernel can take the CPU from a thread anywhere, as in a recorded guest."""
-    mode = Path("/sys/kernel/debug/sched/preempt")
-    before = re.findall(r"\((\w+)\)", mode.read_text())[0]
-    mode.write_text("full")
-    yield
-    mode.write_text(before)
 
 
 def test_thread_gets_no_time_while_it_gives_way(

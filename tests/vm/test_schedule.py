@@ -68,6 +68,7 @@ def test_the_race_is_recorded_and_gone_back_in(found: tuple[Done, Path]) -> None
     """W1: threads that give way at the points show it on one CPU; the replay has both sides."""
     done, output = found
     assert re.search(r"threads give way at \d+ points?$", done.stderr, re.M)
+    assert re.search(r"failed again \(status 1\), in \d+ s, threads gave way \d", done.stderr)
     (execution,) = (output / "executions").iterdir()
     assert f"kfabric replay {execution}" in done.stderr
     log = (execution / "out/gave_way.log").read_text()
