@@ -138,20 +138,21 @@ def awake(tid: int, seconds: float = 1.0) -> str:
         after = _spent(proc)
     except (FileNotFoundError, ProcessLookupError):
         raise ThreadGone(f"thread {tid} has ended") from None
-    user, kernel, waiting = (now - then for then, now in zip(before, after, strict=True))
-    spent = f"program {user:.2f} s, kernel {kernel:.2f} s, ready {waiting:.2f} s"
+    spent = ", ".join(f"{name} {after[name] - before[name]:.2f} s" for name in before)
     lines = [f"in {seconds:g} s: {spent}"]
     lines += [f"{count} times: {stack}" for stack, count in stacks.most_common(_STACKS)]
     return "\n".join(lines)
 
 
-def _spent(proc: Path) -> tuple[float, float, float]:
-    """Seconds in its program, in the kernel, and ready without a CPU."""
+def _spent(proc: Path) -> dict[str, float]:
+    """Seconds in its program, in the kernel, and ready without a CPU, if the kernel counts them."""
     # The name may contain blanks. It ends at the last parenthesis; utime and stime are 14 and 15.
     fields = (proc / "stat").read_text().rpartition(")")[2].split()
     ticks = os.sysconf("SC_CLK_TCK")
-    waiting = int((proc / "schedstat").read_text().split()[1])
-    return int(fields[11]) / ticks, int(fields[12]) / ticks, waiting / 1e9
+    spent = {"program": int(fields[11]) / ticks, "kernel": int(fields[12]) / ticks}
+    if (counted := proc / "schedstat").exists():
+        spent["ready"] = int(counted.read_text().split()[1]) / 1e9
+    return spent
 
 
 def threads(name: str) -> list[int]:
