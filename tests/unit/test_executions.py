@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -21,6 +22,7 @@ from kfabric.runner.executions import Records
 from kfabric.vm.spec import Image, VmSpec
 
 POINTS = ["mail:look+0x12"]
+ABOUT = About("test_a", 0, "6.1", "10.0", "root.img", "linux", "initrd", "", 1280)
 Play = Callable[..., list[list[str]]]
 
 
@@ -43,7 +45,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
             (place / OUTPUT).write_text("no thread can give way: no such point\nkfabric is done\n")
             for name in ("log.bin", "root.qcow2", "disk.qcow2"):
                 (place / f"{name}.zst").touch()
-            return Execution(place, About("test_a", statuses.pop(0), *[""] * 6, memory_mib=1))
+            return Execution(place, replace(ABOUT, status=statuses.pop(0)))
 
         monkeypatch.setattr(record, "record", once)
         Records("", None, (), tmp_path, points)._record("t.py::test_a")
