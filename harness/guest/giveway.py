@@ -74,7 +74,7 @@ def _preemptible() -> bool:
     """Whether a thread can lose the CPU anywhere in the kernel."""
     if PREEMPTION.exists():
         return "(full)" in PREEMPTION.read_text()
-    return "PREEMPT" in os.uname().version.split()
+    return not {"PREEMPT", "PREEMPT_RT"}.isdisjoint(os.uname().version.split())
 
 
 def _define(points: Iterable[str]) -> Iterator[tuple[str, str]]:

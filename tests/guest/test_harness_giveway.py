@@ -70,11 +70,13 @@ def _removed(instance: Path) -> bool:
 @pytest.fixture
 def preemptible() -> Iterator[None]:
     """The kernel can take the CPU from a thread anywhere, as in a recorded guest."""
-    mode = Path("/sys/kernel/debug/sched/preempt")
-    before = re.findall(r"\((\w+)\)", mode.read_text())[0]
-    mode.write_text("full")
+    if not giveway.PREEMPTION.exists():
+        yield
+        return
+    before = re.findall(r"\((\w+)\)", giveway.PREEMPTION.read_text())[0]
+    giveway.PREEMPTION.write_text("full")
     yield
-    mode.write_text(before)
+    giveway.PREEMPTION.write_text(before)
 
 
 def test_a_visit_has_its_thread_and_its_point(tracing: None) -> None:
@@ -101,8 +103,7 @@ def test_point_inside_an_instruction_is_refused(
 
 def test_kernel_that_is_not_preemptible_is_refused(tracing: None, tmp_path: Path) -> None:
     """A thread would give way behind the point."""
-    mode = Path("/sys/kernel/debug/sched/preempt")
-    if not mode.exists() or "(full)" in mode.read_text():
+    if giveway._preemptible():
         pytest.skip("this kernel takes the CPU from a thread in its code")
     status, error = command(tmp_path, POINT)
     assert status == names.UNPREPARED and error.endswith("from a thread in its code\n")
@@ -131,7 +132,7 @@ def test_thread_gets_no_time_while_it_gives_way(
         took = time.monotonic() - before
         lines = (tmp_path / names.GAVE_WAY).read_text().splitlines()
     finally:
-        subprocess.run(["pkill", "-f", "giveway.main"], timeout=60, check=True)
+        subprocess.run(["pkill", "-f", "giveway.main"], timeout=60, check=False)
         os.sched_setaffinity(0, whole)
     pattern = rf"visit (\d+) of {POINT}: thread {threading.get_native_id()}, ([\d.]+) ms"
     noted = [re.fullmatch(pattern, line) for line in lines]
