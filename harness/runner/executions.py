@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
+
 from kfabric import names, root
 from kfabric.errors import GuestError, counted
 from kfabric.replay import record
@@ -30,6 +32,11 @@ SECONDS = 600.0
 TRIES = 5
 """How often a race is tried, each time with another seed."""
 MOST_POINTS = 32
+_NO_RESULT = (
+    *(pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR),
+    *(pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED),
+)
+"""pytest's statuses that are not those of a test."""
 BUILD = prepare.SOURCE / "build"
 DIRECTORY = "executions"
 PYTEST = ("pytest", "-p", "kfabric.runner.plugin", "-p", "no:cacheprovider")
@@ -107,9 +114,9 @@ class Records:
         for line in output.splitlines():
             if line.startswith(names.REFUSED):
                 prepare.say(line)
-        if self._points and status == names.UNPREPARED:
+        if status in _NO_RESULT or (self._points and status == names.UNPREPARED):
             shutil.rmtree(place)
-            raise GuestError("\n".join(output.splitlines()[-1:]))
+            raise GuestError("\n".join(output.splitlines()[-1:]) or f"status {status}")
         if status == 0:
             gave_way = _gave_way(place)
             shutil.rmtree(place)

@@ -76,11 +76,14 @@ def test_test_without_points_is_recorded_once(records: Play) -> None:
     assert [len(commands) for commands in records([0, 0], [])] == [1]
 
 
-def test_point_that_cannot_be_prepared_is_no_failure(
-    records: Play, capfd: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize(
+    "status", [names.UNPREPARED, *executions._NO_RESULT], ids=lambda status: str(int(status))
+)
+def test_run_without_a_result_is_no_failure(
+    status: int, records: Play, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The reason is said, and nothing is kept."""
-    records([names.UNPREPARED, 1], POINTS)
+    records([status, 1], POINTS)
     said = capfd.readouterr().err
     assert said.endswith(
         "kfabric: not recorded: guest failed: no thread can give way: no such point\n"
