@@ -157,9 +157,11 @@ def main(argv: Sequence[str]) -> int:
         runs = Runs([*_ours(args), *options], kernels, tested, args.shard)
         return runs.play(chosen, filtered=bool(options))
 
-    search = seeds.Search(args.schedule, args.points, output, argv, once)
+    points: list[str] = []
     if args.schedule:
+        search = seeds.Search(args.schedule, args.points, output, argv, once)
         status = search.play()
+        points = [f"{one.module}:{one.point}" for one in search.shown_at]
     elif most := args.until_fail or args.until_pass:
         status = rounds.Rounds(most, bool(args.until_pass), output).play(once)
     else:
@@ -169,7 +171,6 @@ def main(argv: Sequence[str]) -> int:
         if args.schedule:
             # The later runs of a search have written theirs over those of the finding.
             reports = [output / seeds.KEPT / report.name for report in reports]
-        points = [f"{one.module}:{one.point}" for one in search.shown_at]
         kernel = kernels[0] if kernels else ""
         executions.Records(kernel, tested, tuple(options), output, points).play(reports)
     if len(kernels) > 1 and runs.columns:
