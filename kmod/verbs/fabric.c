@@ -91,8 +91,6 @@ static void kfv_fabric_release(struct kfi_fabric_base *base)
 	mutex_lock(&kfv_lock);
 	list_del(&f->link);
 	mutex_unlock(&kfv_lock);
-	/* Events that were read, and whose requests were never answered. */
-	kfv_req_reject_all(&f->base.fabric);
 	kfree(f);
 }
 

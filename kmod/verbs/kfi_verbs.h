@@ -758,7 +758,6 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				const struct kfid_fabric *fabric,
 				struct kfv_device *dev,
 				struct kfv_conn *conn);
-void kfv_req_reject_all(const struct kfid_fabric *fabric);
 void kfv_req_detach(struct kfv_device *dev);
 
 /* atomic.c */

@@ -4,8 +4,8 @@
  *
  * A request belongs to its event until the event is read, then to the ULP that has
  * read it: an endpoint takes the request over (kfv_req_take()), or it is rejected.
- * The first to take it out of the table, under kfv_dev_lock, owns it from then on. The
- * fabric rejects the requests that are still in the table when it closes.
+ * The first to take it out of the table, under kfv_dev_lock, owns it from then on. A
+ * request in the table holds the fabric open, until its owner is done with it.
  *
  * A passive endpoint counts its requests, so that a peer's event costs the same however
  * many requests the machine has. A request counts until it is answered or its peer has
@@ -114,13 +114,16 @@ static void kfv_req_free(struct kfv_turn *turn)
  */
 static void kfv_req_end(struct kfv_req *req)
 {
-	if (!req->id) {
+	struct kfid_fabric *fabric = req->fabric;
+
+	if (req->id) {
+		req->turn.owner = req->owner;
+		req->turn.run = kfv_req_free;
+		kfv_turn_wait(req->dev, &req->turn);
+	} else {
 		kfree(req);
-		return;
 	}
-	req->turn.owner = req->owner;
-	req->turn.run = kfv_req_free;
-	kfv_turn_wait(req->dev, &req->turn);
+	kfi_fid_put(&fabric->fid);
 }
 
 static int kfv_req_close(struct kfid *fid)
@@ -186,31 +189,10 @@ struct rdma_cm_id *kfv_req_take(struct kfid *handle,
 				     req->initiator_depth);
 	conn->asker = req->owner;
 	kfv_device_unuse(dev);
+	/* A domain of the endpoint holds the fabric, too. */
+	kfi_fid_put(&req->fabric->fid);
 	kfree(req);
 	return id;
-}
-
-/**
- * kfv_req_reject_all() - reject the requests that were never answered
- * @fabric: the fabric that closes; its passive endpoints are closed, so that no
- * request is added any more
- *
- * Context: process; no lock of the provider is held.
- */
-void kfv_req_reject_all(const struct kfid_fabric *fabric)
-{
-	struct hlist_node *tmp;
-	struct kfv_req *req;
-	int bucket;
-
-	mutex_lock(&kfv_dev_lock);
-	hash_for_each_safe(kfv_reqs, bucket, tmp, req, node) {
-		if (req->fabric != fabric)
-			continue;
-		kfv_req_unhash(req);
-		kfv_req_end(req);
-	}
-	mutex_unlock(&kfv_dev_lock);
 }
 
 static struct rdma_cm_id *kfv_req_detach_one(struct kfv_device *dev,
@@ -438,6 +420,8 @@ static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 				READ_ONCE(max_connreqs), GFP_KERNEL);
 	}
 	if (!err) {
+		/* The passive endpoint holds it open, so this succeeds. */
+		kfi_fid_get(&req->fabric->fid);
 		req->dev = dev;
 		kfv_device_use(dev);
 		id->context = &req->fid;
@@ -465,6 +449,7 @@ static int kfv_req_add(struct kfv_pep *pep, struct rdma_cm_id *id,
 		kfv_req_unuse(req);
 	else
 		err = 0;
+	kfi_fid_put(&req->fabric->fid);
 	kfree(req);
 	return err;
 }

@@ -39,6 +39,7 @@ CASES = {
     "post_beside_accept": "a send beside the accept is ENOTCONN until it can be sent",
     "request_given_up": "X3: a request whose peer has given up takes no place of another one",
     "request_unread_given_up": "X3, Q10: the same, and its event goes if it is unread",
+    "request_holds_fabric": "O1: a fabric is in use while a request that was read has no answer",
     "requests_beside_close": "X3: peers that keep asking do not keep the close of an event queue",
     "peer_breaks_receives": "a peer breaks the connection and keeps quiet: KFI_SHUTDOWN",
     "peer_breaks_probe": "the same with nothing posted: keepalive notices it",

@@ -297,6 +297,7 @@ static void vt_request_given_up(struct vt *vt)
 	VT_EQ(vt, second, KFI_CONNREQ);
 	VT_EQ(vt, third, -ECONNREFUSED);
 	VT_EQ(vt, kfi_reject(vt->pep, dead, NULL, 0), 0);
+	VT_EQ(vt, kfi_close(handle), 0);
 }
 
 /* Return: 0 once there is an unread event, or once there is none; -ETIMEDOUT. */
@@ -337,11 +338,40 @@ static void vt_request_unread_given_up(struct vt *vt)
 	VT_EQ(vt, unread, 0);
 	VT_EQ(vt, gone, 0);
 	VT_EQ(vt, second, KFI_CONNREQ);
+	VT_EQ(vt, kfi_close(handle), 0);
+}
+
+/* A request that was read outlives its listener. The fabric does not close before it. */
+static void vt_request_holds_fabric(struct vt *vt)
+{
+	int err, event, in_use = 0, rejected = -ENOENT;
+	struct vr_peer peer = { };
+	struct kfid *handle;
+	u16 port;
+
+	err = vt_listen(vt, &port);
+	event = err ?: vr_request(vt, &peer, port, &handle);
+	if (event == KFI_CONNREQ) {
+		err = kfi_close(&vt->eq->fid);
+		vt->eq = NULL;
+		err = err ?: kfi_close(&vt->pep->fid);
+		vt->pep = NULL;
+		in_use = err ?: kfi_close(&vt->fabric->fid);
+		if (in_use)
+			rejected = kfi_close(handle);
+		else
+			vt->fabric = NULL;
+	}
+	vr_close(&peer);
+	VT_EQ(vt, event, KFI_CONNREQ);
+	VT_EQ(vt, in_use, -EBUSY);
+	VT_EQ(vt, rejected, 0);
 }
 
 const struct vt_case vt_raw_cases[] = {
 	{ "request_given_up", vt_request_given_up },
 	{ "request_unread_given_up", vt_request_unread_given_up },
+	{ "request_holds_fabric", vt_request_holds_fabric },
 	{ "peer_breaks_receives", vt_peer_breaks_receives },
 	{ "peer_breaks_probe", vt_peer_breaks_probe },
 	{ }
