@@ -1054,12 +1054,14 @@ class kfab_cntr_wait(ctypes.Structure):
         ("__reserved", ctypes.c_uint32),
         ("threshold", ctypes.c_uint64),
         ("deadline", ctypes.c_int64),
+        ("error_changes", ctypes.c_uint64),
     )
     size: int
     flags: int
     cntr: int
     threshold: int
     deadline: int
+    error_changes: int
 
 
 class kfab_wait(ctypes.Structure):

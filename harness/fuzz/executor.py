@@ -55,6 +55,7 @@ _WRITE_ON_FAILURE: Final = {
     "POLLFD": (u.KFAB_ETOOSMALL,),
     "PROFILE_READ": (u.KFAB_ETOOSMALL,),
     "BATCH": (errno.EINTR, errno.EFAULT),
+    "CNTR_WAIT": (errno.EINTR, errno.ETIMEDOUT, u.KFAB_EAVAIL, errno.ENODEV, errno.EINVAL),
 }
 #: What a successful call produced: fields of its structure, and the parts of its name.
 _OUTPUTS: Final = ("handle", "id", "key", "iova", "offset", "connreq", "addr")

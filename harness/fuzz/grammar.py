@@ -209,7 +209,11 @@ _FIELDS: Final[Mapping[str, Mapping[str, Kind]]] = {
         "data": _TAG,
     },
     **{f"CNTR_{what}": _CNTR for what in ("READ", "READERR", "ADD", "SET", "ADDERR", "SETERR")},
-    "CNTR_WAIT": {"threshold": one_of(0, 1, 2, 100, 0xFFFFFFFFFFFFFFFF), "deadline": _SOON},
+    "CNTR_WAIT": {
+        "threshold": one_of(0, 1, 2, 100, 0xFFFFFFFFFFFFFFFF),
+        "deadline": _SOON,
+        "error_changes": one_of(0, 1, 2, 0xFFFFFFFFFFFFFFFF),
+    },
     "WAIT": {"deadline": _SOON},
     "BATCH": {
         "wait": handle("wait", or_none=0.2),

@@ -261,7 +261,7 @@ struct kfi_cntr_need {
 	int found;
 };
 
-/* Reached, an error since the call began, the device lost, or nothing yet. */
+/* Reached, an error that the caller does not know of, the device lost, or nothing yet. */
 static bool kfi_cntr_done(void *arg)
 {
 	struct kfi_cntr_need *need = arg;
@@ -304,17 +304,25 @@ static int kfi_cntr_wait_loop(struct kfi_cntr_need *need, struct kfi_waiter *w,
  * @fcntr: the counter
  * @threshold: value to wait for
  * @deadline: absolute, monotonic
+ * @error_changes: those of the error value that the caller knows of, see
+ *	kfi_cntr_peekerr(). A call that goes on after -EINTR passes the same number, so
+ *	that an error in between is not lost
  *
  * Context: process, may sleep; takes source->lock and queue->head.lock.
  * Return: 0 if the value seen reached @threshold; -EAVAIL if the error value
- * changed during the call; -ENODEV if the device was gone before it; -ETIMEDOUT;
+ * has changed since @error_changes; -ENODEV if the device was gone then; -ETIMEDOUT;
  * -EINTR; -EINVAL for a counter on which a thread cannot block, or which is being
  * closed.
  */
-int kfi_cntr_wait_until(struct kfid_cntr *fcntr, u64 threshold, ktime_t deadline)
+int kfi_cntr_wait_until(struct kfid_cntr *fcntr, u64 threshold, ktime_t deadline,
+			u64 error_changes)
 {
 	struct kfi_cntr *cntr = to_cntr(fcntr);
-	struct kfi_cntr_need need = { .cntr = cntr, .threshold = threshold };
+	struct kfi_cntr_need need = {
+		.cntr = cntr,
+		.threshold = threshold,
+		.error_changes = error_changes,
+	};
 	struct kfi_waiter w;
 	int ret;
 
@@ -324,7 +332,6 @@ int kfi_cntr_wait_until(struct kfid_cntr *fcntr, u64 threshold, ktime_t deadline
 	if (!kfi_fid_get(&fcntr->fid))
 		return -KFI_EINVAL;
 
-	kfi_cntr_peekerr(fcntr, &need.error_changes);
 	kfi_waiter_init(&w, cntr->src.queue, threshold, false);
 	ret = kfi_cntr_wait_loop(&need, &w, deadline);
 	kfi_waiter_end(&w, ret);
@@ -335,7 +342,11 @@ EXPORT_SYMBOL_GPL(kfi_cntr_wait_until);
 
 static int kfi_cntr_op_wait(struct kfid_cntr *fcntr, u64 threshold, int timeout)
 {
-	return kfi_cntr_wait_until(fcntr, threshold, kfi_deadline(timeout));
+	u64 error_changes;
+
+	kfi_cntr_peekerr(fcntr, &error_changes);
+	return kfi_cntr_wait_until(fcntr, threshold, kfi_deadline(timeout),
+				   error_changes);
 }
 
 static int kfi_cntr_close(struct kfid *fid)

@@ -554,6 +554,9 @@ static ssize_t kfi_cq_wait_loop(struct kfi_cq_need *need, struct kfi_waiter *w,
 		lost = kfi_source_lost(&cq->src);
 		signalled = kfi_cq_signalled(need);
 		n = take(arg, ret || lost || signalled ? 0 : need->entries);
+		/* A repeated call would not see a kfi_cq_signal() of this one. */
+		if (n == -EINTR && kfi_cq_signalled(need))
+			return -KFI_EAGAIN;
 		if (n != -KFI_EAGAIN)
 			return n;
 		if (signalled)

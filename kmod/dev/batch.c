@@ -87,12 +87,15 @@ static int kfd_batch_read(struct kfd_call *call, u64 reads, u32 i)
 
 /*
  * A signal ends the reads, but only after the first one: a program whose signals come
- * faster than a call begins would read nothing. Return: the number of reads that were
- * made, or why there is none.
+ * faster than a call begins would read nothing. If it comes while the first one waits
+ * for another reader, a call that has waited ends, too: the kernel would repeat it from
+ * its wait on, and the reader may have taken what had ended that. Return: the number of
+ * reads that were made, or why there is none.
  */
 static long kfd_batch_reads(struct kfd_call *call)
 {
 	const struct kfab_batch *arg = call->arg;
+	const bool waited = arg->wait && !arg->out_post_err;
 	int ret;
 	u32 i;
 
@@ -101,7 +104,7 @@ static long kfd_batch_reads(struct kfd_call *call)
 			break;
 		ret = kfd_batch_read(call, arg->reads, i);
 		if (ret)
-			return i ? i : (long)ret;
+			return i || (waited && ret == -EINTR) ? i : (long)ret;
 		cond_resched();
 	}
 	return i;

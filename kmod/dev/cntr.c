@@ -147,23 +147,43 @@ long kfd_cntr_seterr(struct kfd_call *call)
 	return kfd_cntr_change(call, kfi_cntr_seterr);
 }
 
+/* One more than those that the call, or the one that goes on with it, began with. */
+static u64 kfd_cntr_begun(struct kfid_cntr *cntr, u64 error_changes)
+{
+	if (error_changes)
+		return error_changes;
+	kfi_cntr_peekerr(cntr, &error_changes);
+	return error_changes + 1;
+}
+
 /**
  * kfd_cntr_wait() - KFAB_IOC_CNTR_WAIT
  * @call: the call in progress
+ *
+ * Only a call that is interrupted writes its answer, or one that goes on with it: an
+ * error may come before the kernel, or the program, repeats the call.
  *
  * Context: Process; sleeps without a lock of this module.
  * Return: 0, or a negative errno as listed at struct kfab_cntr_wait.
  */
 long kfd_cntr_wait(struct kfd_call *call)
 {
-	const struct kfab_cntr_wait *arg = call->arg;
+	struct kfab_cntr_wait *arg = call->arg;
 	struct kfd_obj *obj = kfd_pin_cntr(call, arg->cntr);
+	u64 begun, known = arg->error_changes;
 	ktime_t deadline;
 	int ret;
 
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	ret = kfd_deadline(arg->deadline, &deadline);
-	return ret ?: kfi_cntr_wait_until(kfd_cntr_of(obj), arg->threshold,
-					  deadline);
+	if (ret)
+		return ret;
+	begun = kfd_cntr_begun(kfd_cntr_of(obj), known);
+	ret = kfi_cntr_wait_until(kfd_cntr_of(obj), arg->threshold, deadline,
+				  begun - 1);
+	arg->error_changes = ret == -EINTR ? begun : 0;
+	if (arg->error_changes != known && kfd_answer(call))
+		return -EFAULT;
+	return ret;
 }

@@ -147,7 +147,7 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   RESERVED(kfab_cntr)),
 	OP(KFAB_IOC_CNTR_SETERR, kfd_cntr_seterr, kfab_cntr, value,
 	   RESERVED(kfab_cntr)),
-	OP(KFAB_IOC_CNTR_WAIT, kfd_cntr_wait, kfab_cntr_wait, deadline, BLOCKS,
+	OP(KFAB_IOC_CNTR_WAIT, kfd_cntr_wait, kfab_cntr_wait, error_changes, BLOCKS,
 	   RESERVED(kfab_cntr_wait)),
 
 	OP(KFAB_IOC_WAIT, kfd_wait, kfab_wait, deadline, BLOCKS,

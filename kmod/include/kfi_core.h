@@ -657,7 +657,8 @@ ssize_t kfi_cq_wait_take(struct kfid_cq *cq, u64 threshold, ktime_t deadline,
 			 kfi_cq_take_fn take, void *arg);
 ssize_t kfi_eq_wait_take(struct kfid_eq *eq, u64 readflags, ktime_t deadline,
 			 kfi_take_fn take, void *arg);
-int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline);
+int kfi_cntr_wait_until(struct kfid_cntr *cntr, u64 threshold, ktime_t deadline,
+			u64 error_changes);
 int kfi_wait_until(struct kfid_wait *waitset, ktime_t deadline);
 
 /* The most bytes that an event of a profile carries. */

@@ -340,6 +340,27 @@ def test_signal_ends_the_wait_for_another_reader(
     assert [len(cq.read()) for cq in cqs] == [1, 2 - place]
 
 
+def test_signal_after_the_wait_ends_a_batch_that_has_read_nothing(
+    mock: Mock, in_thread: InThread
+) -> None:
+    """W3, W5: hook D7: the kernel does not repeat its wait, for what another reader takes now."""
+    wait_set = mock.wait_set()
+    cq = mock.cq(wait_set=wait_set)
+    mock.inject(mock.endpoint(cq=cq))
+    batch = Batch(mock, wait=wait_set._handle, deadline=NONE)
+    batch.read(cq)
+    with handler(signal.SIGUSR1, lambda: None, restart=True):
+        hook = mock.hook("D7", cq)
+        reader = in_thread(cq.read)
+        hook.stopped()
+        call = in_thread(batch.call).asleep(r"^kfd_read_lock\b")
+        signal.pthread_kill(call.ident, signal.SIGUSR1)
+        assert call.result() == 0
+        hook.go()
+        assert len(reader.result()) == 1
+    assert batch.answer == (0, 0, 0)
+
+
 def test_members_of_all_classes_are_read(mock: Mock, in_thread: InThread) -> None:
     """W7, Q8: two CQs, an EQ and a counter after one wait, each as by its own ioctl."""
     wait_set = mock.wait_set()

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import errno
+import signal
 import time
 from collections.abc import Callable
 
 import pytest
-from guest_support import LIMIT, Call, Mock
+import uapi_support as raw
+from guest_support import LIMIT, Call, Mock, handler
 
 import kfabric_py as kp
+from kfabric_py import _uapi
 
 InThread = Callable[[Callable[[], object]], Call[object]]
 
@@ -129,6 +133,24 @@ def test_earlier_error_does_not_end_a_new_wait(mock: Mock, in_thread: InThread) 
     call = in_thread(lambda: cntr.wait(1, timeout=LIMIT)).asleep()
     cntr.add(1)
     call.result()
+
+
+def test_error_after_an_interruption_ends_the_rest_of_the_wait(
+    mock: Mock, in_thread: InThread
+) -> None:
+    """Q6, W5: the error comes while a handler runs, and the program then repeats the call."""
+    cntr = mock.counter()
+    arg = raw.sample("CNTR_WAIT", cntr=cntr._handle, threshold=1, deadline=_uapi.KFAB_DEADLINE_NONE)
+    wait = lambda: raw.call(mock.device.fileno(), "CNTR_WAIT", arg)  # noqa: E731
+    cntr.adderr(1)
+    with handler(signal.SIGUSR1, lambda: None, restart=False):
+        call = in_thread(wait).asleep()
+        signal.pthread_kill(call.ident, signal.SIGUSR1)
+        assert call.result() == -errno.EINTR
+    cntr.adderr(1)
+    assert wait() == -kp.KfabricErrno.KFI_EAVAIL
+    arg.deadline = _uapi.KFAB_DEADLINE_NOW
+    assert wait() == -errno.ETIMEDOUT, "the next wait is a new one"
 
 
 def test_reached_threshold_wins_over_an_error(mock: Mock, in_thread: InThread) -> None:

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import signal
 import threading
 import time
 from collections.abc import Callable
 
 import pytest
-from guest_support import LIMIT, Call, Mock
+import uapi_support as raw
+from guest_support import LIMIT, Call, Mock, handler
 
 import kfabric_py as kp
 from kfabric_py import _uapi
@@ -96,6 +99,31 @@ def test_signal_frees_all_sleepers_and_is_not_remembered(mock: Mock, in_thread: 
     later = in_thread(lambda: cq.sread(1, timeout=LIMIT)).asleep()
     mock.inject(ep)
     assert len(later.result()) == 1  # type: ignore[arg-type]
+
+
+def test_signal_frees_a_thread_that_waits_for_another_reader(
+    mock: Mock, in_thread: InThread
+) -> None:
+    """Q5, W5: hook D7: an entry has woken it, and a POSIX signal interrupts it then."""
+    cq = mock.cq(threshold=True)
+    ep = mock.endpoint(cq=cq)
+    room = (_uapi.kfab_cq_entry * 2)()
+    arg = raw.sample("CQ_SREAD", cq=cq._handle, count=2, cond=2)
+    arg.entries, arg.deadline = ctypes.addressof(room), _uapi.KFAB_DEADLINE_NONE
+    with handler(signal.SIGUSR1, lambda: None, restart=True):
+        call = in_thread(lambda: raw.call(mock.device.fileno(), "CQ_SREAD", arg)).asleep()
+        mock.inject(ep)
+        hook = mock.hook("D7", cq)
+        reader = in_thread(lambda: cq.read(1))
+        hook.stopped()
+        mock.inject(ep)
+        call.asleep(r"^kfd_read_lock\b")
+        cq.signal()
+        signal.pthread_kill(call.ident, signal.SIGUSR1)
+        assert call.result() == -errno.EAGAIN
+        hook.go()
+        assert len(reader.result()) == 1  # type: ignore[arg-type]
+    assert len(cq.read(2)) == 1
 
 
 def test_error_is_read_with_readerr_once(mock: Mock) -> None:

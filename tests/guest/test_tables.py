@@ -397,6 +397,18 @@ def test_stopped_or_traced_call_goes_on(
     assert child.wait() == 0
 
 
+def test_error_during_a_stop_ends_the_call(mock: Mock, in_child: InChild) -> None:
+    """Q6, W5: the counter's error comes while the thread is not on its queue."""
+    child = in_child(lambda report: _call_as_client(report, "cntr_wait"))
+    event = child.report()
+    sleeping.wait_until_asleep(child.pid, deadline=LIMIT)
+    child.kill(signal.SIGSTOP)
+    wait_until(lambda: sleeping.read_state(child.pid).state == "T", "stopped", LIMIT)
+    mock.command(f"{event} err=5")
+    child.kill(signal.SIGCONT)
+    assert child.wait() == 1, "the exit status after an error"
+
+
 @pytest.mark.usefixtures("mock")
 @pytest.mark.parametrize("what", CALLS)
 def test_killed_call_ends_at_once(in_child: InChild, what: str) -> None:

@@ -42,9 +42,10 @@ struct kfab_batch_call {
  * Post operations, wait as KFAB_IOC_WAIT, and read. Each post and each read is made as
  * by an ioctl of its own, in the order of the arrays. A post that fails ends the posts:
  * @posted is its place, and the call does not wait. The reads are made in any case. A
- * signal ends the call, or ends the reads after the first one. Whether the call succeeds
- * or fails, @posted counts all posts that were made, so that it can be repeated with the
- * same structure, and then posts the rest.
+ * signal ends the call, or ends the reads after the first one; if the wait is over, also
+ * while the first read waits for another reader. Whether the call succeeds or fails,
+ * @posted counts all posts that were made, so that it can be repeated with the same
+ * structure, and then posts the rest.
  *
  * Return: the number of reads that were made.
  *
@@ -54,8 +55,8 @@ struct kfab_batch_call {
  *    written: @posted is written all the same
  *  - EINVAL: more than KFAB_BATCH_MAX posts or reads; @posted is above @post_count;
  *    @deadline is negative, or is not 0 without @wait; a handle of another class
- *  - EINTR: a handler without SA_RESTART ran: nothing was read, and @posted is written
- *    all the same
+ *  - EINTR: a handler without SA_RESTART ran before the wait was over, or, without
+ *    @wait, before the first read: nothing was read, and @posted is written all the same
  */
 struct kfab_batch {
 	__u32 size;

@@ -793,8 +793,12 @@ struct kfab_cntr {
  * @__reserved: must be 0
  * @threshold: the value to wait for
  * @deadline: the deadline
+ * @error_changes: in: 0; a call that goes on passes the number that EINTR has left.
+ *		   out: 0, after EINTR one more than the changes of the count of errors
+ *		   before the call
  *
- * Wait until a counter has reached a value.
+ * Wait until a counter has reached a value. A call that is repeated after EINTR with
+ * the same structure goes on: an error in between is reported, too.
  *
  * Errors:
  *
@@ -812,6 +816,7 @@ struct kfab_cntr_wait {
 	__u32 __reserved;
 	__u64 threshold;
 	__s64 deadline;
+	__u64 error_changes;
 };
 
 #define KFAB_IOC_CNTR_WAIT _IOWR(KFAB_IOC_MAGIC, 0x56, struct kfab_cntr_wait)
