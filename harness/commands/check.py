@@ -202,7 +202,12 @@ CHECKS: dict[str, Callable[[], list[str]]] = {
 
 def _sources(pattern: str) -> list[str]:
     """Kernel sources that match, relative to the checkout."""
-    paths = (path for tree in KERNEL_TREES for path in sorted((SOURCE / tree).rglob(pattern)))
+    paths = (
+        path
+        for tree in KERNEL_TREES
+        for path in sorted((SOURCE / tree).rglob(pattern))
+        if not path.is_symlink()
+    )
     return [str(path.relative_to(SOURCE)) for path in paths]
 
 

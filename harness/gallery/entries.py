@@ -171,6 +171,13 @@ ENTRIES = (
 )
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 
+RACES = (
+    *("check-then-enqueue", "clear-after-check", "waitqueue-active", "wake-before-publish"),
+    *("missed-report", "timer", "both-sleep", "second-queue", "late-state", "swait-early"),
+    *("wake-then-store", "reinit"),
+)
+"""Bugs that also show by chance, in runs in which the threads do not step each other."""
+
 HEALTHY = (
     *("exclusive", "non-exclusive", "wake-all", "batch", "chain", "two-queues", "softirq"),
     *("interrupted", "timeout", "completion", "locks", "swait", "bit", "give"),

@@ -16,7 +16,7 @@ from kfabric.commands import gallery
 from kfabric.errors import ExitStatus
 from kfabric.gallery import check, guest, host
 from kfabric.gallery.cut import FullRecording, Run
-from kfabric.gallery.entries import BY_NAME, ENTRIES, HEALTHY, KINDS
+from kfabric.gallery.entries import BY_NAME, ENTRIES, HEALTHY, KINDS, RACES
 from kfabric.recording import HEAD, RECORDS
 from kfabric.recording.records import WaitRecord, WorkRecord
 
@@ -117,6 +117,13 @@ def test_every_entry_is_one_file_of_the_module() -> None:
         for found in re.findall(r'\.name = "([a-z-]+)"', path.read_text())
     ]
     assert sorted(names) == sorted(BY_NAME)
+
+
+def test_every_race_of_the_module_is_searched() -> None:
+    """Those that it plays unstepped, and no others."""
+    entry = re.compile(r'\.name = "([a-z-]+)",\n(?:(?!^\};).*\n)*?\t\.race = true,', re.MULTILINE)
+    races = [name for path in KMOD.glob("*.c") for name in entry.findall(path.read_text())]
+    assert sorted(races) == sorted(RACES)
 
 
 def test_every_healthy_kind_is_in_the_module() -> None:

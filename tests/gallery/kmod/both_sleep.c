@@ -44,9 +44,8 @@ static int token_wait(int looked, int queued, int sleeps)
 		return 1;
 	gallery_reach(looked);
 	gallery_await(queued - 1);
-	/* Without a barrier: the other thread waits for this one's step. */
-	look = !waitqueue_active(&token_queue);
-	prepare_to_wait_exclusive(&token_queue, &wait, TASK_INTERRUPTIBLE);
+	look = prepare_to_wait_exclusive(&token_queue, &wait,
+					 TASK_INTERRUPTIBLE);
 	gallery_reach(queued);
 	gallery_await(sleeps);
 	/* Of two sleepers the verdict names the first. */
@@ -56,7 +55,7 @@ static int token_wait(int looked, int queued, int sleeps)
 		look = wq_has_single_sleeper(&token_queue);
 	took = look && gallery_consume();
 	gallery_reach(SLEEPS);
-	if (!took && schedule_timeout(GALLERY_PATIENCE))
+	if (!took && gallery_sleep(GALLERY_PATIENCE))
 		took = gallery_consume();
 	finish_wait(&token_queue, &wait);
 	return took ? token_return() : -ETIMEDOUT;
@@ -88,4 +87,5 @@ const struct gallery_entry gallery_both_sleep = {
 		[WAKER] = { "waker", token_waker },
 		[WAITER_2] = { "waiter-2", token_waiter_2 },
 	},
+	.race = true,
 };

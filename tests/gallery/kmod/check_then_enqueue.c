@@ -27,7 +27,7 @@ static int check_waiter(void)
 	if (gallery_fixed)
 		return gallery_wait(&check_queue, false, GALLERY_PATIENCE);
 	prepare_to_wait(&check_queue, &wait, TASK_INTERRUPTIBLE);
-	schedule_timeout(GALLERY_PATIENCE);
+	gallery_sleep(GALLERY_PATIENCE);
 	finish_wait(&check_queue, &wait);
 	return -ETIMEDOUT;
 }
@@ -47,4 +47,5 @@ const struct gallery_entry gallery_check_then_enqueue = {
 		[WAITER] = { "waiter", check_waiter },
 		[WAKER] = { "waker", check_waker },
 	},
+	.race = true,
 };

@@ -43,8 +43,10 @@ static int flag_waiter(void)
 			clear_bit(0, &flag);
 		if (!wait_event_interruptible_timeout(flag_queue,
 						      test_bit(0, &flag),
-						      GALLERY_PATIENCE))
+						      GALLERY_PATIENCE)) {
+			gallery_timed_out();
 			return -ETIMEDOUT;
+		}
 	}
 }
 
@@ -64,4 +66,5 @@ const struct gallery_entry gallery_clear_after_check = {
 		[WAITER] = { "waiter", flag_waiter },
 		[WAKER] = { "waker", flag_waker },
 	},
+	.race = true,
 };

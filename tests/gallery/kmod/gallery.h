@@ -5,7 +5,9 @@
  * An entry is a few kthreads on a plain wait queue. Its bug does not depend on
  * timing: with gallery_reach() and gallery_await() the threads step each other
  * through the one interleaving that shows it. With gallery_fixed they run the
- * same interleaving without the bug.
+ * same interleaving without the bug. An entry that is a race is also played
+ * unstepped: no thread waits for another one's steps, and the bug shows by
+ * chance.
  */
 #ifndef _GALLERY_H_
 #define _GALLERY_H_
@@ -32,12 +34,14 @@ struct gallery_role {
 struct gallery_entry {
 	const char *name;
 	struct gallery_role roles[GALLERY_ROLES];
+	/* Its twin misses no item, in whatever order the threads go. */
+	bool race;
 };
 
-/* Run without the bug; set before the threads start. */
-extern bool gallery_fixed;
+/* Run without the bug, and unstepped; set before the threads start. */
+extern bool gallery_fixed, gallery_unstepped;
 extern uint gallery_patience_ms;
-/* Rounds of a healthy entry. */
+/* Rounds of a healthy entry, and of an unstepped run. */
 extern uint gallery_rounds;
 
 /*
@@ -59,11 +63,28 @@ int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience);
 int gallery_swait(struct swait_queue_head *queue, long patience);
 
 /*
+ * A sleep was ended by its timeout. If there is an item and the waker has ended,
+ * the sleeper has missed its wake-up: nobody is left who could wake it.
+ */
+void gallery_timed_out(void);
+
+/* The schedule_timeout() of a race. */
+static inline long gallery_sleep(long patience)
+{
+	patience = schedule_timeout(patience);
+	if (!patience)
+		gallery_timed_out();
+	return patience;
+}
+
+/*
  * Stepping. These functions spin; they neither sleep nor touch a wait queue, so
  * that a wait can contain them without any record of their own.
  */
 void gallery_reach(int step);
 void gallery_await(int step);
+/* The same in an unstepped run, too: without this order it is another case. */
+void gallery_follow(int step);
 void gallery_await_asleep(int role);
 /* The same for any sleep of a thread that has reached a step just before it. */
 void gallery_await_sleep(int role);

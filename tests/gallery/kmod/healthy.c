@@ -12,7 +12,7 @@
 #include <linux/rwsem.h>
 #include <linux/wait_bit.h>
 
-#include "../../../kmod/compat.h"
+#include "compat.h"
 #include "gallery.h"
 
 /* Timeout of every wait, so that an error of one thread does not hang another. */

@@ -33,7 +33,7 @@ static int late_state_waiter(void)
 		gallery_await(WOKEN);
 		if (!gallery_fixed)
 			set_current_state(TASK_INTERRUPTIBLE);
-		left = schedule_timeout(left);
+		left = gallery_sleep(left);
 	}
 	finish_wait(&state_queue, &wait);
 	return left && gallery_consume() ? 1 : -ETIMEDOUT;
@@ -54,4 +54,5 @@ const struct gallery_entry gallery_late_state = {
 		[WAITER] = { "waiter", late_state_waiter },
 		[WAKER] = { "waker", late_state_waker },
 	},
+	.race = true,
 };

@@ -23,14 +23,16 @@ static int notify_waiter(void)
 	DEFINE_WAIT(wait);
 	int left = 1;
 
+	atomic_set(&notify_armed, 0);
 	if (gallery_consume())
 		return 1;
 	gallery_reach(POLLED);
 	gallery_await(PUBLISHED);
 	prepare_to_wait(&notify_queue, &wait, TASK_INTERRUPTIBLE);
-	atomic_set(&notify_armed, 1);
+	/* With a barrier: armed before the second poll. */
+	atomic_xchg(&notify_armed, 1);
 	if (!gallery_fixed || !gallery_ready())
-		left = schedule_timeout(GALLERY_PATIENCE);
+		left = gallery_sleep(GALLERY_PATIENCE);
 	finish_wait(&notify_queue, &wait);
 	return left && gallery_consume() ? 1 : -ETIMEDOUT;
 }
@@ -38,7 +40,6 @@ static int notify_waiter(void)
 static int notify_waker(void)
 {
 	gallery_await(POLLED);
-	atomic_set(&notify_armed, 0);
 	gallery_publish();
 	if (atomic_xchg(&notify_armed, 0))
 		wake_up(&notify_queue);
@@ -52,4 +53,5 @@ const struct gallery_entry gallery_missed_report = {
 		[WAITER] = { "waiter", notify_waiter },
 		[WAKER] = { "waker", notify_waker },
 	},
+	.race = true,
 };

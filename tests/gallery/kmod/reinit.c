@@ -27,8 +27,9 @@ static int reinit_waiter(void)
 	gallery_await(GIVEN);
 	if (!gallery_fixed)
 		reinit_completion(&reinit_done);
-	wait_for_completion_interruptible_timeout(&reinit_done,
-						  8 * GALLERY_PATIENCE);
+	if (!wait_for_completion_interruptible_timeout(&reinit_done,
+						       8 * GALLERY_PATIENCE))
+		gallery_timed_out();
 	return gallery_consume() ? 1 : -ETIMEDOUT;
 }
 
@@ -36,11 +37,11 @@ static int reinit_waker(void)
 {
 	unsigned long until;
 
-	gallery_await(ASKED);
+	gallery_follow(ASKED);
 	gallery_publish();
 	complete(&reinit_done);
 	gallery_reach(GIVEN);
-	if (gallery_fixed)
+	if (gallery_fixed || gallery_unstepped)
 		return 0;
 	gallery_await_asleep(WAITER);
 	until = jiffies + 3 * GALLERY_PATIENCE;
@@ -57,4 +58,5 @@ const struct gallery_entry gallery_reinit = {
 		[WAITER] = { "waiter", reinit_waiter },
 		[WAKER] = { "waker", reinit_waker },
 	},
+	.race = true,
 };

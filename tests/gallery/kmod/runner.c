@@ -5,10 +5,12 @@
  *   /sys/kernel/debug/gallery/buggy/NAME	the entry with its bug
  *   /sys/kernel/debug/gallery/fixed/NAME	the entry without it
  *   /sys/kernel/debug/gallery/healthy/NAME	many rounds of wake-ups
+ *   /sys/kernel/debug/gallery/unstepped-buggy/NAME	many rounds of a race
+ *   /sys/kernel/debug/gallery/unstepped-fixed/NAME	the same without its bug
  *
  * The text: "begin NS" and "end NS" (of CLOCK_MONOTONIC), "judged NS" for the moment
  * of gallery_judge(), and for each thread "thread NAME TID RESULT"; "stuck" if the
- * stepping failed.
+ * stepping failed. Of an unstepped run: "rounds N missed N", see gallery_timed_out().
  */
 #include <linux/debugfs.h>
 #include <linux/kthread.h>
@@ -24,14 +26,17 @@
 
 /* Limit of a step; a run with a longer one proves nothing. */
 #define STEP_LIMIT	(2 * HZ)
+/* How often it is asked whether the threads have ended. */
+#define STEPPED_US		20000
+#define UNSTEPPED_US		100
 
-bool gallery_fixed;
+bool gallery_fixed, gallery_unstepped;
 uint gallery_patience_ms = 250;
 module_param_named(patience_ms, gallery_patience_ms, uint, 0444);
 MODULE_PARM_DESC(patience_ms, "timeout of a sleep; raise it if the host is slow");
 uint gallery_rounds = 1000;
 module_param_named(rounds, gallery_rounds, uint, 0644);
-MODULE_PARM_DESC(rounds, "wake-ups of one healthy run");
+MODULE_PARM_DESC(rounds, "wake-ups of one healthy run, rounds of an unstepped run");
 
 static struct dentry *gallery_dir;
 /* Serializes runs; protects all state of a run below. */
@@ -39,8 +44,9 @@ static DEFINE_MUTEX(gallery_mutex);
 static struct task_struct *gallery_tasks[GALLERY_ROLES];
 static int gallery_results[GALLERY_ROLES];
 static atomic_t gallery_alive;
-static int gallery_step;
+static atomic_t gallery_steps;	/* a bit for each */
 static bool gallery_stuck;
+static bool gallery_waker_ended, gallery_missed;
 static u64 gallery_judged;	/* when; or 0 */
 
 static DEFINE_SPINLOCK(gallery_lock);
@@ -120,7 +126,7 @@ int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience)
 		ret = gallery_consume() ? 1 : -ETIMEDOUT;
 		if (ret == 1 || !patience)
 			break;
-		patience = schedule_timeout(patience);
+		patience = gallery_sleep(patience);
 	}
 	finish_wait(queue, &wait);
 	return ret;
@@ -135,8 +141,8 @@ int gallery_swait(struct swait_queue_head *queue, long patience)
 
 void gallery_reach(int step)
 {
-	/* Pairs with gallery_await(). */
-	smp_store_release(&gallery_step, step);
+	/* Pairs with gallery_follow(). Unstepped, a later step may come first. */
+	atomic_fetch_or_release(BIT(step), &gallery_steps);
 }
 
 /* Once one thread is stuck, the others stop waiting, too. */
@@ -149,14 +155,26 @@ bool gallery_too_late(unsigned long limit)
 	return READ_ONCE(gallery_stuck);
 }
 
-void gallery_await(int step)
+void gallery_follow(int step)
 {
 	unsigned long limit = jiffies + STEP_LIMIT;
 
 	/* Pairs with gallery_reach(). */
-	while (smp_load_acquire(&gallery_step) < step)
+	while (atomic_read_acquire(&gallery_steps) < BIT(step))
 		if (gallery_too_late(limit))
 			return;
+}
+
+void gallery_await(int step)
+{
+	if (!gallery_unstepped)
+		gallery_follow(step);
+}
+
+void gallery_timed_out(void)
+{
+	if (gallery_ready() && READ_ONCE(gallery_waker_ended))
+		WRITE_ONCE(gallery_missed, true);
 }
 
 void gallery_judge(void)
@@ -193,7 +211,7 @@ void gallery_await_state(int role, uint state)
 {
 	unsigned long limit = jiffies + STEP_LIMIT;
 
-	while (!gallery_sleeps_in(gallery_tasks[role], state))
+	while (!gallery_unstepped && !gallery_sleeps_in(gallery_tasks[role], state))
 		if (gallery_too_late(limit))
 			return;
 }
@@ -246,6 +264,8 @@ static int gallery_thread(void *data)
 	while (gallery_tasks[at] != current)
 		at++;
 	gallery_results[at] = role->body();
+	if (at == WAKER)
+		WRITE_ONCE(gallery_waker_ended, true);
 	atomic_dec(&gallery_alive);
 	return 0;
 }
@@ -296,30 +316,46 @@ static void gallery_show_results(struct seq_file *seq,
 				   gallery_results[i]);
 }
 
+/* Creates the threads of an entry, which do not run yet. */
+static int gallery_begin(const struct gallery_entry *entry, bool fixed)
+{
+	gallery_fixed = fixed;
+	gallery_items = 0;
+	atomic_set(&gallery_steps, 0);
+	gallery_stuck = false;
+	gallery_waker_ended = false;
+	gallery_missed = false;
+	gallery_judged = 0;
+	atomic_set(&gallery_alive, 0);
+	return gallery_create(entry);
+}
+
+/* Runs them to their ends. */
+static void gallery_play(unsigned long us)
+{
+	int i;
+
+	for (i = 0; i < GALLERY_ROLES; i++)
+		if (gallery_tasks[i])
+			wake_up_process(gallery_tasks[i]);
+	/* Not on a wait queue: the tracer records those of the entry only. */
+	while (atomic_read(&gallery_alive)) {
+		usleep_range(us, 2 * us);
+		/* The reader was killed. */
+		if (fatal_signal_pending(current))
+			WRITE_ONCE(gallery_stuck, true);
+	}
+}
+
 static int gallery_run(struct seq_file *seq, bool fixed)
 {
 	const struct gallery_entry *entry = seq->private;
-	int i, ret;
+	int ret;
 
-	gallery_fixed = fixed;
-	gallery_items = 0;
-	gallery_step = 0;
-	gallery_stuck = false;
-	gallery_judged = 0;
-	atomic_set(&gallery_alive, 0);
-	ret = gallery_create(entry);
+	ret = gallery_begin(entry, fixed);
 	if (!ret) {
 		seq_printf(seq, "begin %llu\n", ktime_get_ns());
-		for (i = 0; i < GALLERY_ROLES; i++)
-			if (gallery_tasks[i])
-				wake_up_process(gallery_tasks[i]);
-		/* Not on a wait queue: the tracer records those of the entry only. */
-		while (atomic_read(&gallery_alive)) {
-			msleep(20);
-			/* The reader was killed. */
-			if (fatal_signal_pending(current))
-				WRITE_ONCE(gallery_stuck, true);
-		}
+		gallery_play(STEPPED_US);
 		seq_printf(seq, "end %llu\n", ktime_get_ns());
 		if (gallery_judged)
 			seq_printf(seq, "judged %llu\n", gallery_judged);
@@ -331,35 +367,73 @@ static int gallery_run(struct seq_file *seq, bool fixed)
 	return ret;
 }
 
-static int gallery_buggy_show(struct seq_file *seq, void *unused)
+static int gallery_run_unstepped(struct seq_file *seq, bool fixed)
+{
+	uint round, missed = 0;
+	int ret = 0;
+
+	gallery_unstepped = true;
+	for (round = 0; round < gallery_rounds; round++) {
+		ret = gallery_begin(seq->private, fixed);
+		if (!ret)
+			gallery_play(UNSTEPPED_US);
+		gallery_join();
+		if (ret || gallery_stuck)
+			break;
+		missed += gallery_missed;
+	}
+	gallery_unstepped = false;
+	seq_printf(seq, "rounds %u missed %u\n", round, missed);
+	if (gallery_stuck)
+		seq_puts(seq, "stuck\n");
+	return ret;
+}
+
+static int gallery_show(struct seq_file *seq, bool fixed,
+			int (*run)(struct seq_file *seq, bool fixed))
 {
 	int ret = mutex_lock_interruptible(&gallery_mutex);
 
 	if (ret)
 		return ret;
-	ret = gallery_run(seq, false);
+	ret = run(seq, fixed);
 	mutex_unlock(&gallery_mutex);
 	return ret;
+}
+
+static int gallery_buggy_show(struct seq_file *seq, void *unused)
+{
+	return gallery_show(seq, false, gallery_run);
 }
 DEFINE_SHOW_ATTRIBUTE(gallery_buggy);
 
 static int gallery_fixed_show(struct seq_file *seq, void *unused)
 {
-	int ret = mutex_lock_interruptible(&gallery_mutex);
-
-	if (ret)
-		return ret;
-	ret = gallery_run(seq, true);
-	mutex_unlock(&gallery_mutex);
-	return ret;
+	return gallery_show(seq, true, gallery_run);
 }
 DEFINE_SHOW_ATTRIBUTE(gallery_fixed);
+
+static int gallery_unstepped_buggy_show(struct seq_file *seq, void *unused)
+{
+	return gallery_show(seq, false, gallery_run_unstepped);
+}
+DEFINE_SHOW_ATTRIBUTE(gallery_unstepped_buggy);
+
+static int gallery_unstepped_fixed_show(struct seq_file *seq, void *unused)
+{
+	return gallery_show(seq, true, gallery_run_unstepped);
+}
+DEFINE_SHOW_ATTRIBUTE(gallery_unstepped_fixed);
 
 static void gallery_create_files(void)
 {
 	struct dentry *buggy = debugfs_create_dir("buggy", gallery_dir);
 	struct dentry *fixed = debugfs_create_dir("fixed", gallery_dir);
 	struct dentry *healthy = debugfs_create_dir("healthy", gallery_dir);
+	struct dentry *unstepped_buggy =
+		debugfs_create_dir("unstepped-buggy", gallery_dir);
+	struct dentry *unstepped_fixed =
+		debugfs_create_dir("unstepped-fixed", gallery_dir);
 	const struct gallery_entry *entry;
 	int i;
 
@@ -369,6 +443,12 @@ static void gallery_create_files(void)
 				    &gallery_buggy_fops);
 		debugfs_create_file(entry->name, 0400, fixed, (void *)entry,
 				    &gallery_fixed_fops);
+		if (!entry->race)
+			continue;
+		debugfs_create_file(entry->name, 0400, unstepped_buggy,
+				    (void *)entry, &gallery_unstepped_buggy_fops);
+		debugfs_create_file(entry->name, 0400, unstepped_fixed,
+				    (void *)entry, &gallery_unstepped_fixed_fops);
 	}
 	for (entry = gallery_healthy; entry->name; entry++)
 		debugfs_create_file(entry->name, 0400, healthy, (void *)entry,

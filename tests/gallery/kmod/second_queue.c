@@ -39,7 +39,7 @@ static int second_queue_waiter(void)
 	gallery_await(WOKEN);
 	prepare_to_wait(&room_queue, &room, TASK_INTERRUPTIBLE);
 	if (!gallery_fixed || !gallery_ready())
-		left = schedule_timeout(left);
+		left = gallery_sleep(left);
 	finish_wait(&data_queue, &data);
 	finish_wait(&room_queue, &room);
 	return left && gallery_consume() ? 1 : -ETIMEDOUT;
@@ -60,4 +60,5 @@ const struct gallery_entry gallery_second_queue = {
 		[WAITER] = { "waiter", second_queue_waiter },
 		[WAKER] = { "waker", second_queue_waker },
 	},
+	.race = true,
 };

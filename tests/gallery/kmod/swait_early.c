@@ -28,7 +28,7 @@ static int swait_waiter(void)
 	if (gallery_fixed)
 		return gallery_swait(&simple_queue, GALLERY_PATIENCE);
 	prepare_to_swait_exclusive(&simple_queue, &wait, TASK_INTERRUPTIBLE);
-	schedule_timeout(GALLERY_PATIENCE);
+	gallery_sleep(GALLERY_PATIENCE);
 	finish_swait(&simple_queue, &wait);
 	return -ETIMEDOUT;
 }
@@ -48,4 +48,5 @@ const struct gallery_entry gallery_swait_early = {
 		[WAITER] = { "waiter", swait_waiter },
 		[WAKER] = { "waker", swait_waker },
 	},
+	.race = true,
 };

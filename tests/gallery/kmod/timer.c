@@ -38,7 +38,7 @@ static int timer_waiter(void)
 	if (gallery_fixed)
 		return gallery_wait(&timer_queue, false, GALLERY_PATIENCE);
 	prepare_to_wait(&timer_queue, &wait, TASK_INTERRUPTIBLE);
-	schedule_timeout(GALLERY_PATIENCE);
+	gallery_sleep(GALLERY_PATIENCE);
 	finish_wait(&timer_queue, &wait);
 	return -ETIMEDOUT;
 }
@@ -48,7 +48,7 @@ static int timer_starter(void)
 {
 	gallery_await(LOOKED);
 	mod_timer(&timer_soon, jiffies + 1);
-	gallery_await(WOKEN);
+	gallery_follow(WOKEN);
 	timer_delete_sync(&timer_soon);
 	return 0;
 }
@@ -59,4 +59,5 @@ const struct gallery_entry gallery_timer = {
 		[WAITER] = { "waiter", timer_waiter },
 		[WAKER] = { "starter", timer_starter },
 	},
+	.race = true,
 };

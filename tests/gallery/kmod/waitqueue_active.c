@@ -50,4 +50,5 @@ const struct gallery_entry gallery_waitqueue_active = {
 		[WAITER] = { "waiter", active_waiter },
 		[WAKER] = { "waker", active_waker },
 	},
+	.race = true,
 };

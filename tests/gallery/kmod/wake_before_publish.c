@@ -30,7 +30,7 @@ static int early_waiter(void)
 			break;
 		if (looks++)
 			gallery_reach(LOOKED_AGAIN);
-		patience = schedule_timeout(patience);
+		patience = gallery_sleep(patience);
 	}
 	finish_wait(&early_queue, &wait);
 	return patience && gallery_consume() ? 1 : -ETIMEDOUT;
@@ -56,4 +56,5 @@ const struct gallery_entry gallery_wake_before_publish = {
 		[WAITER] = { "waiter", early_waiter },
 		[WAKER] = { "waker", early_waker },
 	},
+	.race = true,
 };

@@ -30,7 +30,7 @@ static int hasty_waiter(void)
 			break;
 		if (looks++)
 			gallery_reach(LOOKED_AGAIN);
-		patience = schedule_timeout(patience);
+		patience = gallery_sleep(patience);
 	}
 	finish_wait(&hasty_queue, &wait);
 	return patience && gallery_consume() ? 1 : -ETIMEDOUT;
@@ -63,4 +63,5 @@ const struct gallery_entry gallery_wake_then_store = {
 		[WAITER] = { "waiter", hasty_waiter },
 		[WAKER] = { "waker", hasty_waker },
 	},
+	.race = true,
 };

@@ -187,6 +187,7 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} test --schedule .* --record .*": Run(HOURS, 1, "to replay it "),
     rf"{_KF} test --schedule .* --verify-wakeups .*": Run(HOURS, 1, "LOST: wait "),
     rf"{_KF} test --schedule seeds=1..20 .*": Run(HOURS, 1, "held at "),
+    rf"{_KF} test --schedule seeds=1..12 .*": Run(HOURS, 1, "held at "),
     rf"{_KF} test --record .*": Run(HOURS, 1, "to replay it "),
     rf"{_KF} replay --back-to 'visit .*": Run(HOURS, text="mail_wait () at "),
     rf"{_KF} replay --back-to .*": Run(HOURS, text="was called "),

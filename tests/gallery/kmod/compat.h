@@ -1,0 +1,1 @@
+../../../kmod/compat.h
