@@ -13,7 +13,7 @@ from kfabric.vm.errand import ORDER, STATUS, Order
 
 MIB = 1024
 """The size that the frozen guest knows. The file is as large as its contents."""
-_LEFT_OUT = (".git", ".venv", "node_modules", "*.tmp")
+_LEFT_OUT = (".git", ".venv", "node_modules", ".*_cache", ".hypothesis", "*.tmp")
 
 
 def make(target: Path, order: Order, directories: Iterable[Path], left_out: Iterable[Path]) -> None:
