@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kfabric import names
+from kfabric.guest import symbols
 from kfabric.guest.holds import without_held
 from kfabric.guest.sleeping import ThreadGone, read_state
 from kfabric.probes.recorder import Recorder
@@ -18,7 +19,7 @@ from kfabric.recording.records import NO_STACK, Recording, StackRecord
 from kfabric.verdict.kinds import Finding, Rules, Verdict
 from kfabric.verdict.ledger import Ledger, build
 from kfabric.verdict.moments import moments
-from kfabric.verdict.story import story, waits_of_finding
+from kfabric.verdict.story import events_of, story, waits_of_finding
 from kfabric.verdict.verdict import judge
 
 # Numbers for stacks that are read here, and not recorded by the kernel part.
@@ -50,6 +51,11 @@ class Case:
         if len(shown) > _STORIES:
             lines.append(f"... and {len(shown) - _STORIES} more findings")
         return "\n".join(lines)
+
+    def events(self, findings: Sequence[Finding]) -> Iterator[tuple[int, str, str]]:
+        """The events of their stories, as :func:`events_of` gives them."""
+        for finding in findings[:_STORIES]:
+            yield from events_of(self.ledger, finding, self.rules)
 
 
 def examine(recorder: Recorder, recording: Recording, rules: Rules) -> Case:
@@ -102,17 +108,18 @@ def leave(case: Case, name: str, findings: Iterable[Finding] | None = None) -> P
     # Imported late: only failures need them.
     from kfabric.report import chrome, source
 
-    directory = wanted = Path(out) / "wakeups" / re.sub(r"[^\w.-]+", "-", name).strip("-")
+    directory = wanted = Path(out) / names.WAKEUPS / re.sub(r"[^\w.-]+", "-", name).strip("-")
     # A test may fail several times.
     number = 2
     while directory.exists():
         directory = wanted.with_name(f"{wanted.name}-{number}")
         number += 1
-    shown = case.verdict.findings if findings is None else findings
+    shown = tuple(case.verdict.findings if findings is None else findings)
     part = moments(case.recording, case.ledger, shown)
     source.save(part, directory)
     chrome.write(
         directory / "timeline.json", build(part), case.rules.names, case.verdict, {"test": name}
     )
     (directory / "story.txt").write_text(case.text(findings) + "\n", encoding="utf-8")
+    symbols.tell(directory, case.events(shown))
     return directory

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""In a guest that is recorded: leaves the addresses that a debugger of the replay needs."""
+"""In a guest that is recorded: leaves what a debugger of the replay needs, addresses and times."""
 
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from kfabric import names
@@ -25,3 +26,15 @@ def leave(module: str) -> None:
     file.write_text(json.dumps(known))
     # A kernel that panics writes nothing more to the disk.
     os.sync()
+
+
+def tell(directory: Path, events: Iterable[tuple[int, str, str]]) -> None:
+    """Write the times of events, and the kernel's symbols again: those of its probes, too.
+
+    Args:
+        directory: gets the file.
+        events: when (ns of CLOCK_MONOTONIC), how long after the first one, and what.
+    """
+    if names.RECORDED in os.environ:
+        (directory / names.EVENTS).write_text(json.dumps(list(events)))
+        shutil.copyfile("/proc/kallsyms", Path(os.environ[names.OUT]) / names.KALLSYMS)

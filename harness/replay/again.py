@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kfabric.errors import UsageError, counted
+from kfabric.errors import SetupError, UsageError, counted
 from kfabric.replay import gdb
 from kfabric.replay.counter import Counter
 from kfabric.replay.execution import Execution
@@ -43,19 +43,21 @@ class _Replay:
 
 
 @contextmanager
-def replaying(execution: Execution, function: int = 0, near: int = 0) -> Iterator[_Replay]:
+def replaying(
+    execution: Execution, function: int = 0, near: int = 0, value: int = 0, end: int = 0
+) -> Iterator[_Replay]:
     """A guest that will do the same again.
 
     Args:
         function: the address of the one whose calls are counted; 0: none.
-        near: as in :class:`Counter`.
+        near, value, end: as in :class:`Counter`.
 
     Raises SetupError, UsageError.
     """
     with tempfile.TemporaryDirectory(prefix="kfabric-", dir=execution.directory) as scratch:
         place = Path(scratch)
         execution.unpack(place)
-        counter = Counter(place / _BOARD, function, near)
+        counter = Counter(place / _BOARD, function, near, value, end)
         plugin = counter.argv() if function else []
         with Machine(execution.about.hardware, place, Mode.REPLAY, plugin) as machine:
             yield _Replay(machine, place, counter)
@@ -85,7 +87,7 @@ def look(execution: Execution, moment: Moment, seconds: float) -> str:
     """
     with _before(execution, moment, seconds) as (commands, stop):
         if found := gdb.look(commands, stop, seconds):
-            return found
+            return gdb.without_tracer(execution, found) if moment.told else found
     raise _too_few(moment)
 
 
@@ -111,7 +113,10 @@ def _before(
     Raises as look().
     """
     address = gdb.find(execution, moment.function) + moment.offset
-    number = moment.number or _calls(execution, moment, address, seconds)
+    if moment.told:
+        number = _told(execution, moment, address, seconds)
+    else:
+        number = moment.number or _calls(execution, moment, address, seconds)
     for rest in (*_LEFT, number):
         near = max(0, number - 1 - rest)
         with replaying(execution, address, near) as guest:
@@ -136,6 +141,17 @@ def _calls(execution: Execution, moment: Moment, address: int, seconds: float) -
     if not number:
         raise UsageError(f"the guest has not {_did(moment)} {moment.place}")
     say(f"{moment.place} was {_did(moment)} {counted(number, 'time')}")
+    return number
+
+
+def _told(execution: Execution, moment: Moment, address: int, seconds: float) -> int:
+    """The call of its clock by which the tracer knows the time of an event. Raises as look()."""
+    time_ns, end = gdb.clock(execution, moment)
+    with replaying(execution, address, value=time_ns, end=end) as guest:
+        guest.machine.finish(time.monotonic() + seconds)
+        number = guest.counter.returned()
+    if not number:
+        raise SetupError(f"the tracer's clock has not shown the time of {moment}")
     return number
 
 

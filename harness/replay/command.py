@@ -50,8 +50,9 @@ def main(argv: Sequence[str]) -> int:
         "--back-to",
         type=_moment,
         metavar="MOMENT",
-        help="show where the guest was: 'last call of FUNCTION', 'call 12 of FUNCTION', or "
-        "'visit 12 of FUNCTION+0xOFFSET'",
+        help="show where the guest was: 'last call of FUNCTION', 'call 12 of FUNCTION', "
+        "'visit 12 of FUNCTION+0xOFFSET', or an event of the verdict's story: 'at 15.638 ms', "
+        "'wait 12', 'publication 500 of THREAD/ID'",
     )
     parser.add_argument(
         "--gdb", action="store_true", help="open gdb there, or at the beginning of the execution"

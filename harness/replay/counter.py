@@ -14,7 +14,7 @@ from kfabric.vm import plugins
 from kfabric.vm.argv import quote
 
 SOURCE = Path(__file__).with_name("counter.c")
-BOARD = struct.Struct("<QQ")
+BOARD = struct.Struct("<QQQ")
 _STOPPED = 8
 
 
@@ -26,22 +26,34 @@ class Counter:
         board: the file that it shares with the harness; it makes it.
         address: of the function's first instruction.
         near: from this call on the guest is slow; 0: never.
+        value: which call returns it is told, too; 0: none.
+        end: of the function, if there is a value.
     """
 
     board: Path
     address: int
     near: int = 0
+    value: int = 0
+    end: int = 0
 
     def argv(self) -> list[str]:
         """QEMU's arguments. Raises SetupError: the plugin cannot be compiled."""
         file, board = quote(plugins.ensure(SOURCE)), quote(self.board)
         words = f"file={file},board={board},address={self.address:#x},near={self.near}"
-        return ["-plugin", words]
+        looking = f",value={self.value},end={self.end:#x}" if self.value else ""
+        return ["-plugin", words + looking]
 
     def calls(self) -> int:
         """How often it was called so far."""
-        calls: int = BOARD.unpack(self.board.read_bytes())[0]
-        return calls
+        return self._read()[0]
+
+    def returned(self) -> int:
+        """The first call that has returned the value; 0: none so far."""
+        return self._read()[2]
+
+    def _read(self) -> tuple[int, int, int]:
+        calls, stopped, returned = BOARD.unpack(self.board.read_bytes())
+        return calls, stopped, returned
 
     def stopped(self) -> None:
         """The guest need not be slow any more."""

@@ -8,7 +8,7 @@ See arch/x86/include/asm/orc_types.h and, in the DWARF standard, section 6.4.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from pathlib import Path
@@ -112,6 +112,17 @@ def _section(elf: Path, wanted: bytes) -> tuple[bytes, int]:
                 file.seek(place)
                 return file.read(size), address
     return b"", 0
+
+
+def of_programs(programs: Iterable[range]) -> list[Row]:
+    """The rows of BPF programs: the kernel's compiler keeps the caller's frame in RBP."""
+    found: list[Row] = []
+    for code in programs:
+        if found and found[-1].place == code.start:
+            found.pop()
+        found.append(Row(code.start, Kind.CALL, _BP, 16, _PREV_SP, -16))
+        found.append(Row(code.stop, Kind.END))
+    return found
 
 
 def debug_frame(found: Sequence[Row]) -> bytes:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """gdb on a replayed guest, which runs to a moment of an execution and stops there."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -21,6 +23,9 @@ _SETTINGS = (
     "set verbose off",
     "set remotetimeout 3600",
     "set tcp connect-timeout 60",
+    # It may abort behind the outermost frame of an idle CPU, which is in memory that was freed.
+    "maintenance set internal-error quit yes",
+    "maintenance set internal-error corefile no",
 )
 _HERE = "the guest stands here"
 _FRAMES = 40
@@ -30,6 +35,17 @@ _MOMENT = re.compile(
     r"(?:last(?: call| visit)?|(?:call|visit) (?P<number>[1-9]\d{0,8}))"
     r" of (?P<name>[\w.]+)(?P<offset>\+0x[0-9a-f]{1,8})?"
 )
+_TOLD = re.compile(r"(?:at \d+\.\d{3} ms|(?:wait|publication) \d+)(?: of \S+)?")
+_CLOCK = "ktime_get_mono_fast_ns"
+"""Where records get their times from: bpf_ktime_get_ns() is nothing else."""
+_TRACER = re.compile(
+    r"#\d+ .*\b(?:ktime_get|bpf_|trace_|kprobe_|kretprobe_|aggr_|__bpf_|__traceiter_|perf_|do_int3"
+    r"|exc_int3|asm_exc_int3|rethook_|arch_rethook_|ftrace_)"
+)
+
+_HIDING = ("arch_rethook_trampoline", "__kretprobe_trampoline")
+_HIDDEN = "the callers are hidden by a probe of this function's return\n"
+"""Such a probe puts one of these in the place of the return address."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +55,31 @@ class Moment:
     Attributes:
         number: from the beginning, from 1 on; 0: the last one.
         offset: of an instruction, from that of the function.
+        told: the words for an event of a story instead; the function is then the tracer's clock.
     """
 
     function: str
     number: int = 0
     offset: int = 0
+    told: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """It, from the user's words. Raises ValueError."""
+        if _TOLD.fullmatch(text):
+            return cls(_CLOCK, told=text)
         if not (found := _MOMENT.fullmatch(text)):
-            raise ValueError(f"{text!r} is not like 'last call of f' or 'visit 12 of f+0x34'")
+            raise ValueError(
+                f"{text!r} is not like 'last call of f', 'visit 12 of f+0x34' or 'publication 7'"
+            )
         return cls(found["name"], int(found["number"] or 0), int(found["offset"] or "0", 16))
+
+    def is_told_by(self, after: str, text: str) -> bool:
+        """Whether it is this event of a story, which came so long after the first one."""
+        what, _, who = self.told.partition(" of ")
+        if who and f"thread {who} " not in f"{text} ":
+            return False
+        return what == f"at {after.strip()}" or bool(re.search(rf"\b{re.escape(what)}\b", text))
 
     @property
     def place(self) -> str:
@@ -58,6 +87,8 @@ class Moment:
         return f"{self.function}+{self.offset:#x}" if self.offset else self.function
 
     def __str__(self) -> str:
+        if self.told:
+            return self.told
         what = "visit" if self.offset else "call"
         which = f"{what} {self.number}" if self.number else f"last {what}"
         return f"{which} of {self.place}"
@@ -91,9 +122,11 @@ def connecting(execution: Execution, place: Path, socket: Path) -> list[str]:
     """
     tools.install(prepare.SOURCE, "replay", "gdb cannot be installed")
     about = execution.about
+    programs = symbols.programs(_kallsyms(execution))
     callers = frames.debug_frame(list(frames.rows(Path(about.kernel), about.release)))
+    callers += frames.debug_frame(frames.of_programs(programs))
     functions = symbols.functions(_kallsyms(execution))
-    (place / symbols.FILE).write_bytes(symbols.elf(functions, callers))
+    (place / symbols.FILE).write_bytes(symbols.elf(functions, callers, programs))
     loaded = symbols.modules(execution.directory / OUT, execution.directory / MODULES)
     reading = [one.command() for one in loaded]
     return [*_SETTINGS, f'file "{place / symbols.FILE}"', *reading, f"target remote {socket}"]
@@ -116,6 +149,22 @@ def find(execution: Execution, function: str) -> int:
     if len(found) > 1:
         raise UsageError(f"the guest has {len(found)} functions of the name {function}")
     return found.pop()
+
+
+def clock(execution: Execution, moment: Moment) -> tuple[int, int]:
+    """When an event of a story was, and where the function ends from which the tracer knows that.
+
+    Raises UsageError: no story tells of it.
+    """
+    places = (execution.directory / OUT / names.WAKEUPS).glob(f"*/{names.EVENTS}")
+    events = [event for place in sorted(places) for event in json.loads(place.read_text())]
+    for time, after, text in events:
+        if moment.is_told_by(after, text):
+            begin = find(execution, moment.function)
+            known = (at for _, at in symbols.functions(_kallsyms(execution)))
+            return time, min(at for at in known if at > begin)
+    without = "record the test with --verify-wakeups" if not events else "it tells of other ones"
+    raise UsageError(f"the execution has no story with {moment}", without)
 
 
 def argv(commands: Iterable[str], batch: bool) -> list[str]:
@@ -147,6 +196,16 @@ def _frames(text: str) -> Iterator[str]:
         if _OF_A_PROCESS.match(line) or not _FRAME.match(line):
             return
         yield line
+
+
+def without_tracer(execution: Execution, found: str) -> str:
+    """The frames without the innermost ones, in which a probe notes an event."""
+    known = symbols.functions(_kallsyms(execution))
+    hiding = tuple(f" {at:#x} in " for name, at in known if name in _HIDING)
+    lines = found.splitlines(keepends=True)
+    ours = list(dropwhile(_TRACER.match, lines)) or lines
+    seen = list(takewhile(lambda line: not any(at in line for at in hiding), ours))
+    return "".join([*seen, _HIDDEN] if len(seen) < len(ours) else seen)
 
 
 def _run(commands: Sequence[str], seconds: float) -> str:

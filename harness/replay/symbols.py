@@ -6,6 +6,7 @@ The kernel's own list of symbols has the addresses of all functions, those of mo
 
 import json
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,9 @@ _FUNCTION = 1 << 4 | 2  # global
 _ABSOLUTE = 0xFFF1
 _TEXT = range(0xFFFF_FFFF_8000_0000, 0xFFFF_FFFF_C000_0000)
 """Where the code of x86-64 kernels is; that of modules is behind."""
-_TEXT_SECTION = 1
+_TEXT_SECTION, _FIRST_PROGRAM = 1, 5
+"""Numbers of sections."""
+_BPF, _PAGE = "[bpf]", 4096
 
 
 def functions(kallsyms: Path) -> Iterator[tuple[str, int]]:
@@ -37,6 +40,18 @@ def functions(kallsyms: Path) -> Iterator[tuple[str, int]]:
             address, kind, name, *_ = line.split()
             if kind in "tTwW":
                 yield name, int(address, 16)
+
+
+def programs(kallsyms: Path) -> list[range]:
+    """The code of BPF programs, as far as it is known: up to the next symbol, or a page."""
+    with kallsyms.open() as file:
+        lines = [line.split() for line in file]
+    known = sorted({int(words[0], 16) for words in lines})
+    begins = sorted({int(words[0], 16) for words in lines if words[-1] == _BPF})
+    ends = (known[bisect_right(known, begin) :][:1] or [begin + _PAGE] for begin in begins)
+    return [
+        range(begin, min(end, begin + _PAGE)) for begin, (end,) in zip(begins, ends, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -52,17 +67,21 @@ class _Section:
     """Of a section without contents."""
 
 
-def elf(found: Iterable[tuple[str, int]], frames: bytes = b"") -> bytes:
+def elf(
+    found: Iterable[tuple[str, int]], frames: bytes = b"", programs: Sequence[range] = ()
+) -> bytes:
     """An ELF file for gdb.
 
     Args:
         found: functions and their addresses.
         frames: the contents of the section .debug_frame.
+        programs: BPF programs, of which each gets a section.
     """
     texts = bytearray(b"\0")
     symbols = bytearray(_SYMBOL.size)
+    sections_of = {code.start: _FIRST_PROGRAM + i for i, code in enumerate(programs)}
     for name, address in found:
-        section = _TEXT_SECTION if address in _TEXT else _ABSOLUTE
+        section = _TEXT_SECTION if address in _TEXT else sections_of.get(address, _ABSOLUTE)
         symbols += _SYMBOL.pack(len(texts), _FUNCTION, 0, section, address, 0)
         texts += name.encode() + b"\0"
     sections = [
@@ -72,6 +91,10 @@ def elf(found: Iterable[tuple[str, int]], frames: bytes = b"") -> bytes:
         _Section(".debug_frame", _PROGBITS, frames),
         _Section(".symtab", _SYMTAB, bytes(symbols), link=4, each=_SYMBOL.size),
         _Section(".strtab", _STRTAB, bytes(texts)),
+        *(
+            _Section(f".bpf{i}", _NOBITS, b"", flags=_CODE, address=code.start, size=len(code))
+            for i, code in enumerate(programs)
+        ),
     ]
     names_of = "\0".join([*(one.name for one in sections), ".shstrtab", ""]).encode()
     sections.append(_Section(".shstrtab", _STRTAB, names_of))

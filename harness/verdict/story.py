@@ -70,6 +70,20 @@ def publication_of(ledger: Ledger, finding: Finding) -> MarkRecord | None:
 
 def story(ledger: Ledger, finding: Finding, rules: Rules | None = None) -> str:
     """The finding, the events in order, and the stacks; several lines."""
+    queue = ledger.queues.get(finding.queue, Queue(finding.queue))
+    waits = waits_of_finding(ledger, finding)
+    lines = [f"{after}  {text}" for _, after, text in events_of(ledger, finding, rules)]
+    if len(waits) > _WAITS:
+        lines.append(f"{'':{_INDENT}}... and {len(waits) - _WAITS} more waits that it woke")
+    signal = event_of(queue, finding, waits[:1] if finding.wait else [])
+    mark = publication_of(ledger, finding)
+    return "\n".join([str(finding), *lines, *_stacks(ledger, waits[:_WAITS], signal, mark)])
+
+
+def events_of(
+    ledger: Ledger, finding: Finding, rules: Rules | None = None
+) -> list[tuple[int, str, str]]:
+    """The events of a story in order: when (ns), how long after the first one, and what."""
     analysis = Analysis(ledger, rules or Rules())
     queue = ledger.queues.get(finding.queue, Queue(finding.queue))
     waits = waits_of_finding(ledger, finding)
@@ -90,10 +104,7 @@ def story(ledger: Ledger, finding: Finding, rules: Rules | None = None) -> str:
         if mark.t_end:
             events.append((mark.t_end, f"{by} returns from {name or 'the marked function'}"))
     events.sort()
-    lines = [f"{(t - events[0][0]) / 1e6:11.3f} ms  {text}" for t, text in events]
-    if len(waits) > _WAITS:
-        lines.append(f"{'':{_INDENT}}... and {len(waits) - _WAITS} more waits that it woke")
-    return "\n".join([str(finding), *lines, *_stacks(ledger, waits[:_WAITS], signal, mark)])
+    return [(t, f"{(t - events[0][0]) / 1e6:11.3f} ms", text) for t, text in events]
 
 
 def _wait_events(analysis: Analysis, queue: Queue, wait: Wait) -> Iterator[tuple[int, str]]:

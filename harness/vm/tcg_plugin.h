@@ -25,7 +25,7 @@ struct qemu_info {
 	bool system_emulation;
 };
 
-enum { QEMU_PLUGIN_CB_NO_REGS };
+enum { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
 					   void (*cb)(qemu_plugin_id_t id,
@@ -40,6 +40,38 @@ uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t number);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+
+/* The version from which on registers can be read, and what that needs. */
+#define READS	3
+
+struct qemu_plugin_register;
+typedef struct {
+	struct qemu_plugin_register *handle;
+	const char *name;
+	const char *feature;
+} qemu_plugin_reg_descriptor;
+
+/* GLib's. */
+typedef struct {
+	char *data;
+	unsigned int len;
+} GArray;
+typedef struct {
+	uint8_t *data;
+	unsigned int len;
+} GByteArray;
+char *g_array_free(GArray *array, int all);
+GByteArray *g_byte_array_new(void);
+uint8_t *g_byte_array_free(GByteArray *array, int all);
+
+void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
+				       void (*cb)(qemu_plugin_id_t id, unsigned int cpu));
+/* Weak: an older QEMU has none of them, or another one of that name. */
+GArray *qemu_plugin_get_registers(void) __attribute__((weak));
+int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *bytes)
+	__attribute__((weak));
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t room)
+	__attribute__((weak));
 
 #define EXPORT __attribute__((visibility("default")))
 

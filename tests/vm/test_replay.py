@@ -21,13 +21,12 @@ SECONDS = 1500.0
 TEST = "test_guest_never_sleeps_before_an_open_door"
 
 
-@pytest.fixture(scope="module")
-def execution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def record(place: Path, *options: str) -> Path:
     """The execution of the example's test, which fails on one CPU."""
-    module = tmp_path_factory.mktemp("their") / "early_bell"
+    module = place / "early_bell"
     shutil.copytree(EXAMPLE, module)
-    output = tmp_path_factory.mktemp("output")
-    words = ("--vms", "1", "--cpus", "1", "--append", "preempt=full", "--record")
+    output = place / "output"
+    words = ("--vms", "1", "--cpus", "1", "--append", "preempt=full", "--record", *options)
     done = kfabric(
         *("test", *words, "--output", str(output), "--module", str(module)), seconds=SECONDS
     )
@@ -35,6 +34,12 @@ def execution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (found,) = (output / "executions").iterdir()
     assert f"kfabric replay {found}" in done.stderr
     return found
+
+
+@pytest.fixture(scope="module")
+def execution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It, without the verdict."""
+    return record(tmp_path_factory.mktemp("their"))
 
 
 CRASH = """\
@@ -95,6 +100,25 @@ def test_guest_that_does_not_come_to_its_end_is_replayed(
     assert done.returncode == ExitStatus.OK
     first, second, *_ = done.stdout.splitlines()
     assert f"{function} ()" in first and "bell_play (" in second
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(
+    ("event", "function"),
+    [("begins wait", "prepare_to_wait"), ("enters the marked function", "bell_open")],
+)
+def test_replay_goes_back_to_the_events_of_the_story(
+    tmp_path: Path, event: str, function: str
+) -> None:
+    """W1: a line of the verdict's story leads to what the thread did then."""
+    kept = record(tmp_path, "--verify-wakeups")
+    (story,) = kept.glob("out/wakeups/*/story.txt")
+    found = re.search(rf"(\d+\.\d{{3}} ms)  .* {event}", story.read_text())
+    assert found
+    words = ("replay", str(kept), "--back-to", f"at {found[1]}")
+    done = kfabric(*words, seconds=SECONDS)
+    assert done.returncode == ExitStatus.OK
+    assert f" in {function} ()" in done.stdout.splitlines()[0]
 
 
 def test_test_that_fails_again_is_kept(execution: Path) -> None:

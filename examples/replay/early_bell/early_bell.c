@@ -33,10 +33,20 @@ static noinline void bell_wait(void)
 	finish_wait(&guests, &wait);
 }
 
+static noinline void bell_open(void)
+{
+	WRITE_ONCE(door_is_open, true);
+}
+
+static noinline void bell_close(void)
+{
+	WRITE_ONCE(door_is_open, false);
+}
+
 static noinline void bell_ring(void)
 {
 	wake_up(&guests);
-	WRITE_ONCE(door_is_open, true);
+	bell_open();
 }
 
 static int bell_porter(void *count)
@@ -69,7 +79,7 @@ static int bell_play(const char *text, const struct kernel_param *kp)
 	for (i = 0; i < count; i++) {
 		while (!READ_ONCE(door_is_open))
 			bell_wait();
-		WRITE_ONCE(door_is_open, false);
+		bell_close();
 	}
 	/* It ends by itself; the module may be unloaded once it has. */
 	kthread_stop(porter);

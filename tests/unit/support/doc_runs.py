@@ -190,6 +190,7 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} test --schedule seeds=1..12 .*": Run(HOURS, 1, "held at "),
     rf"{_KF} test --record .*": Run(HOURS, 1, "to replay it "),
     rf"{_KF} replay --back-to 'visit .*": Run(HOURS, text="mail_wait () at "),
+    rf"{_KF} replay --back-to 'wait .*": Run(HOURS, text="bell_wait () at "),
     rf"{_KF} replay --back-to .*": Run(HOURS, text="was called "),
     rf"{_KF} replay build/test/[^ ]*": Run(HOURS, text="printed the same to the byte"),
     rf"{_KF} test --schedule .* careful=1": Run(HOURS, text="no failure under 4 seeds"),
