@@ -44,7 +44,7 @@ static DEFINE_MUTEX(gallery_mutex);
 static struct task_struct *gallery_tasks[GALLERY_ROLES];
 static int gallery_results[GALLERY_ROLES];
 static atomic_t gallery_alive;
-static atomic_t gallery_steps;	/* a bit for each */
+static atomic_t gallery_steps;	/* a bit for each, and one for the beginning */
 static bool gallery_stuck;
 static bool gallery_waker_ended, gallery_missed;
 static u64 gallery_judged;	/* when; or 0 */
@@ -321,7 +321,7 @@ static int gallery_begin(const struct gallery_entry *entry, bool fixed)
 {
 	gallery_fixed = fixed;
 	gallery_items = 0;
-	atomic_set(&gallery_steps, 0);
+	atomic_set(&gallery_steps, BIT(0));
 	gallery_stuck = false;
 	gallery_waker_ended = false;
 	gallery_missed = false;
