@@ -97,7 +97,7 @@ def test_events_are_those_that_the_story_tells() -> None:
     scene.publish(100)
     ledger = scene.ledger()
     (finding,) = scene.verdict().findings
-    told = story(ledger, finding)
+    told = story(ledger, finding) + "\n"
     events = events_of(ledger, finding)
     assert [time for time, _, _ in events] == sorted(time for time, _, _ in events)
     assert events and all(f"{after}  {text}\n" in told for _, after, text in events)
