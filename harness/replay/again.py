@@ -146,7 +146,8 @@ def _calls(execution: Execution, moment: Moment, address: int, seconds: float) -
 
 def _told(execution: Execution, moment: Moment, address: int, seconds: float) -> int:
     """The call of its clock by which the tracer knows the time of an event. Raises as look()."""
-    time_ns, end = gdb.clock(execution, moment)
+    time_ns, end, text = gdb.clock(execution, moment)
+    say(f"going back to {text}")
     with replaying(execution, address, value=time_ns, end=end) as guest:
         guest.machine.finish(time.monotonic() + seconds)
         number = guest.counter.returned()

@@ -46,6 +46,7 @@ _TRACER = re.compile(
 _HIDING = ("arch_rethook_trampoline", "__kretprobe_trampoline")
 _HIDDEN = "the callers are hidden by a probe of this function's return\n"
 """Such a probe puts one of these in the place of the return address."""
+_INNER = "the innermost {} frames are the tracer's\n"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Moment:
             return cls(_CLOCK, told=text)
         if not (found := _MOMENT.fullmatch(text)):
             raise ValueError(
-                f"{text!r} is not like 'last call of f', 'visit 12 of f+0x34' or 'publication 7'"
+                f"{text!r} is not like 'last call of f', 'visit 12 of f+0x34', 'at 0.012 ms' "
+                "or 'wait 7'"
             )
         return cls(found["name"], int(found["number"] or 0), int(found["offset"] or "0", 16))
 
@@ -151,20 +153,20 @@ def find(execution: Execution, function: str) -> int:
     return found.pop()
 
 
-def clock(execution: Execution, moment: Moment) -> tuple[int, int]:
-    """When an event of a story was, and where the function ends from which the tracer knows that.
+def clock(execution: Execution, moment: Moment) -> tuple[int, int, str]:
+    """When an event of a story was, where the tracer's clock ends, and what the story says.
 
     Raises UsageError: no story tells of it.
     """
-    places = (execution.directory / OUT / names.WAKEUPS).glob(f"*/{names.EVENTS}")
-    events = [event for place in sorted(places) for event in json.loads(place.read_text())]
-    for time, after, text in events:
+    places = sorted((execution.directory / OUT / names.WAKEUPS).glob(f"*/{names.EVENTS}"))
+    for time, after, text in (event for place in places for event in json.loads(place.read_text())):
         if moment.is_told_by(after, text):
             begin = find(execution, moment.function)
             known = (at for _, at in symbols.functions(_kallsyms(execution)))
-            return time, min(at for at in known if at > begin)
-    without = "record the test with --verify-wakeups" if not events else "it tells of other ones"
-    raise UsageError(f"the execution has no story with {moment}", without)
+            return time, min(at for at in known if at > begin), f"{after.strip()}  {text}"
+    told = ", ".join(str(place.with_name("story.txt")) for place in places)
+    hint = f"see {told}" if told else "record the test with --verify-wakeups"
+    raise UsageError(f"no story of the execution has {str(moment)!r}", hint)
 
 
 def argv(commands: Iterable[str], batch: bool) -> list[str]:
@@ -205,7 +207,8 @@ def without_tracer(execution: Execution, found: str) -> str:
     lines = found.splitlines(keepends=True)
     ours = list(dropwhile(_TRACER.match, lines)) or lines
     seen = list(takewhile(lambda line: not any(at in line for at in hiding), ours))
-    return "".join([*seen, _HIDDEN] if len(seen) < len(ours) else seen)
+    inner = _INNER.format(len(lines) - len(ours)) if len(ours) < len(lines) else ""
+    return "".join([inner, *seen, _HIDDEN if len(seen) < len(ours) else ""])
 
 
 def _run(commands: Sequence[str], seconds: float) -> str:
