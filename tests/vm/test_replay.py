@@ -118,7 +118,7 @@ def test_replay_goes_back_to_the_events_of_the_story(
     words = ("replay", str(kept), "--back-to", f"at {found[1]}")
     done = kfabric(*words, seconds=SECONDS)
     assert done.returncode == ExitStatus.OK
-    assert f" in {function} ()" in done.stdout.splitlines()[0]
+    assert f" in {function} ()" in done.stdout.splitlines()[1]
 
 
 def test_test_that_fails_again_is_kept(execution: Path) -> None:
