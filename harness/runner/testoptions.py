@@ -9,7 +9,8 @@ from pathlib import Path
 
 from kfabric.docs import results
 from kfabric.errors import UsageError, near
-from kfabric.runner import kcidb, seeds, shards
+from kfabric.runner import kcidb, shards
+from kfabric.steer import search
 from kfabric.terminal.arguments import Parser, whole
 from kfabric.vm import prepare, userbuild, usermodule, usertests
 from kfabric.vm.options import (
@@ -78,14 +79,11 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
 
 def _require_guests_here(args: argparse.Namespace) -> None:
     """Raise UsageError for guests that cannot be steered or recorded."""
-    if args.points and not args.schedule:
-        raise UsageError("--points chooses what --schedule holds", "give both")
+    search.check_options(args)
     several = args.matrix or len(args.kernel) > 1
     for option in ("record", "schedule"):
         if getattr(args, option) and several:
             raise UsageError(f"--{option} takes one kernel", "leave the others out")
-    if args.schedule and args.cpus == 1:
-        raise UsageError("--schedule holds a CPU while another one runs", "leave out --cpus")
     if args.schedule and args.tx:
         raise UsageError("--schedule steers the guests of this machine alone", "leave out --tx")
 
@@ -132,21 +130,7 @@ def _parser() -> Parser:
     for option, end in (("--until-fail", "fails"), ("--until-pass", "passes")):
         text = f"play the tests until a round {end}, at most N rounds, and show the host's load"
         again.add_argument(option, type=whole(1), metavar="N", help=text)
-    again.add_argument(
-        "--schedule",
-        type=seeds.parse,
-        metavar="seeds=A..B",
-        help="hold the guests' CPUs in the tested modules, where each seed says, until the tests "
-        "fail (docs/schedule.md)",
-    )
-    parser.add_argument(
-        "--points",
-        type=seeds.point,
-        action="append",
-        default=[],
-        metavar="FUNCTION[+0xOFFSET]",
-        help="with --schedule: hold the CPUs there, and nowhere else; may be repeated",
-    )
+    search.add_options(parser, again, "a test fails")
     parser.add_argument(
         "--record",
         action="store_true",

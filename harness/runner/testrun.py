@@ -25,9 +25,10 @@ from kfabric.errors import (
     needs_checkout,
     report,
 )
-from kfabric.runner import executions, junit, matrix, rounds, seeds, shards, testoptions
+from kfabric.runner import executions, junit, matrix, rounds, shards, testoptions
 from kfabric.runner.matrix import Column
 from kfabric.runner.testoptions import TESTS, file_of
+from kfabric.steer import search
 from kfabric.terminal import tables
 from kfabric.terminal.arguments import results_directory
 from kfabric.trace import spelling
@@ -77,6 +78,9 @@ _STATUSES: dict[int, ExitStatus] = {
 }
 
 
+# Statuses of a run whose tests failed because of what they tested.
+_SEEN = frozenset({ExitStatus.TEST_FAILED, ExitStatus.FAULT_FOUND}) | search.OF_GUESTS
+_SEARCHED = search.Kind("test", "the same test failed", "no test failed, but the run did")
 # Those of a run whose guests have tested something.
 _OF_TESTS = frozenset(
     {ExitStatus.TEST_FAILED, ExitStatus.PANIC, ExitStatus.HANG, ExitStatus.LOST, ExitStatus.SPLAT}
@@ -159,9 +163,10 @@ def main(argv: Sequence[str]) -> int:
 
     points: list[str] = []
     if args.schedule:
-        search = seeds.Search(args.schedule, args.points, output, argv, once)
-        status = search.play()
-        points = [f"{one.module}:{one.point}" for one in search.shown_at]
+        asked_for = (_SEARCHED, args.schedule, args.points, output, argv)
+        found = search.Search(*asked_for, lambda: _ended(once()))
+        status = found.play()
+        points = [f"{one.module}:{one.point}" for one in found.shown_at]
     elif most := args.until_fail or args.until_pass:
         status = rounds.Rounds(most, bool(args.until_pass), output).play(once)
     else:
@@ -170,12 +175,20 @@ def main(argv: Sequence[str]) -> int:
         reports = [report for report in runs.reports if report.name.startswith(GUEST.name)]
         if args.schedule:
             # The later runs of a search have written theirs over those of the finding.
-            reports = [output / seeds.KEPT / report.name for report in reports]
+            reports = [output / search.KEPT / report.name for report in reports]
         kernel = kernels[0] if kernels else ""
         executions.Records(kernel, tested, tuple(options), output, points).play(reports)
     if len(kernels) > 1 and runs.columns:
         runs.show(output / "matrix.md", measured)
     return status
+
+
+def _ended(played: rounds.Played) -> search.Ended:
+    """How a round has ended, for a search."""
+    reports = [report for report in played.reports if report.exists()]
+    failed = frozenset(name for report in reports for name in junit.failed(report))
+    files = [report.with_suffix(suffix) for report in played.reports for suffix in junit.SUFFIXES]
+    return search.Ended(played.status, failed if played.status in _SEEN else frozenset(), files)
 
 
 def _tests(tested: UserModule, paths: Sequence[str]) -> list[str]:

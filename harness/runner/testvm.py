@@ -2,15 +2,12 @@
 """Boots guests for tests, all of one run from the same image and modules."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from kfabric import names
 from kfabric.guest.modules import OURS
-from kfabric.steer import board
-from kfabric.steer.plan import Plan
-from kfabric.vm import asked, plugins, prepare, userbuild, usermodule
+from kfabric.steer.guests import steered, under_test
+from kfabric.vm import asked, prepare, usermodule
 from kfabric.vm.machine import Vm
 from kfabric.vm.spec import Accel, Deadlines, Image, Variant, VmSpec
 from kfabric.vm.usermodule import UserModule
@@ -51,8 +48,7 @@ def boot(
             _with_module[tested] = usermodule.with_module(spec, image, tested, prepare.say)
         spec = _with_module[tested] if tested else spec
     spec = replace(spec, name=name, deadlines=deadlines, wire=wire, qemu=qemu, vmcore=vmcore)
-    if plan := Plan.of_environment():
-        spec, accelerator = _steered(spec, tested, plan), Accel.TCG
+    spec = steered(spec, under_test(spec, tested) if tested else OURS)
     guest = Vm(spec, image, accelerator, directory, prepare.SOURCE)
     guest.start()
     if tested:
@@ -62,18 +58,3 @@ def boot(
             guest.close()
             raise
     return guest
-
-
-def _steered(spec: VmSpec, tested: UserModule | None, plan: Plan) -> VmSpec:
-    """The same guest, whose CPUs are held as a plan says; TCG must run it."""
-    plan = replace(plan, modules=tuple(_under_test(spec, tested) if tested else OURS))
-    return replace(
-        spec, plugin=plugins.ensure(board.PLUGIN), env={**spec.env, **plan.environment()}
-    )
-
-
-def _under_test(spec: VmSpec, tested: UserModule) -> Iterator[str]:
-    """The user's modules, as the kernel spells their names."""
-    if place := spec.env.get(names.MODULE_DIR):
-        yield from userbuild.built(Path(place))
-    yield from map(userbuild.kernel_name, tested.modprobe)

@@ -172,7 +172,7 @@ class Vm:
     ) -> None:
         self.spec = spec.on(image.version)
         self.image = image
-        self.accel = accel
+        self._accel = accel
         self.directory = directory
         self.out = directory / "out"
         self.console_path = directory / "console.log"
@@ -183,6 +183,11 @@ class Vm:
         self._claim = ExitStack()
         self._streams: dict[str, socket.socket] = {}
         self._verdict: GuestError | None = None
+
+    @property
+    def accel(self) -> Accel:
+        """What runs it: plugins and counted instructions are TCG's."""
+        return Accel.TCG if self.spec.plugin or self.spec.icount else self._accel
 
     def __enter__(self) -> Self:
         self.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""`kfabric test --schedule`: the search through seeds, and through the points of a finding."""
+"""`--schedule`: the search through seeds, and through the points of a finding."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from kfabric.errors import ExitStatus, SetupError, UsageError
-from kfabric.runner import seeds, testoptions
+from kfabric.runner import testoptions, testrun
 from kfabric.runner.rounds import Played
-from kfabric.runner.seeds import Search
+from kfabric.steer import search as seeds
 from kfabric.steer import show
 from kfabric.steer.plan import Plan
+from kfabric.steer.search import Ended, Search
 from kfabric.steer.show import Held
 
 MAIL = "test_mail"
@@ -53,7 +54,10 @@ class Toy:
         self._report = directory / "guest.xml"
         self._fails = fails
 
-    def __call__(self) -> Played:
+    def __call__(self) -> Ended:
+        return testrun._ended(self._play())
+
+    def _play(self) -> Played:
         plan = Plan.of_environment()
         if plan is None:
             self.without += 1
@@ -87,7 +91,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
             setattr(toy, name, value)
         monkeypatch.setattr(Search, "_held", lambda _: toy.held())
         argv = ["--module", "my mod", "--schedule", "seeds=1..9", "--", "-k", "mail"]
-        toy.search = Search(range(1, 10), toy.asked, tmp_path, argv, toy)
+        toy.search = Search(testrun._SEARCHED, range(1, 10), toy.asked, tmp_path, argv, toy)
         return toy.search.play(), toy
 
     return run
@@ -268,8 +272,8 @@ def test_other_seeds_are_refused(text: str) -> None:
 def test_the_command_keeps_everything_but_seeds_and_points() -> None:
     """In both spellings of an option."""
     argv = ["--points", "a+0x1", "--schedule=seeds=1..9", "--vms", "1", "--points=b", "t.py"]
-    assert seeds.command(argv, 4, ["c"]) == (
-        "kfabric test --schedule seeds=4 --points c --vms 1 t.py"
+    assert seeds.without([*argv, "--", "x", "--points", "y"]) == (
+        ["--vms", "1", "t.py", "--", "x", "--points", "y"]
     )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""``kfabric test --schedule seeds=1..200``: the same tests under one seed after another.
+"""``--schedule seeds=1..200``: the same tests, or the same trace, under one seed after another.
 
-Each seed plays the tests in fresh guests. The first one under which they fail ends the search. It
+Each seed is played in fresh guests. The first one under which something fails ends the search. It
 is then played again, to say how often it shows the failure, and with fewer and fewer points.
 """
 
@@ -17,8 +17,6 @@ from pathlib import Path
 
 from kfabric import names
 from kfabric.errors import ExitStatus, SetupError, UsageError, counted
-from kfabric.runner import junit
-from kfabric.runner.rounds import Played
 from kfabric.steer import show
 from kfabric.steer.plan import Plan, is_point
 from kfabric.steer.show import Held
@@ -40,15 +38,77 @@ SHOWN = 5
 TABLE = "schedule.md"
 KEPT = "schedule"
 """Directory for the files of the run that failed, since later ones write theirs again."""
-_SEEN = frozenset(
-    {
-        *(ExitStatus.TEST_FAILED, ExitStatus.FAULT_FOUND, ExitStatus.PANIC, ExitStatus.HANG),
-        *(ExitStatus.LOST, ExitStatus.TIMEOUT, ExitStatus.SPLAT),
-    }
-)
-"""Statuses of a run whose tests failed because of what they tested."""
 LOG = "schedule.log"
-"""What pytest has printed under the last seed."""
+"""What was printed under the last seed."""
+OF_GUESTS = frozenset(
+    (ExitStatus.PANIC, ExitStatus.HANG, ExitStatus.LOST, ExitStatus.TIMEOUT, ExitStatus.SPLAT)
+)
+"""Statuses of a run whose guest failed because of what it ran."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run has ended.
+
+    Attributes:
+        status: its exit status.
+        failed: the names of what failed and may be due to a hold; they are the same each time.
+        files: its results.
+        words: what is said of it if its status is 0.
+    """
+
+    status: int
+    failed: frozenset[str] = frozenset()
+    files: Sequence[Path] = ()
+    words: str = "passed"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is played: tests, or a trace.
+
+    Attributes:
+        command: the subcommand.
+        again: says that what failed has failed again.
+        broke: says that nothing failed in a run that broke off.
+    """
+
+    command: str
+    again: str
+    broke: str
+
+
+def add_options(
+    parser: argparse.ArgumentParser, group: argparse._ActionsContainer, until: str
+) -> None:
+    """Add ``--schedule`` to a group and ``--points`` to a parser.
+
+    Args:
+        until: what ends a search, in words.
+    """
+    group.add_argument(
+        "--schedule",
+        type=parse,
+        metavar="seeds=A..B",
+        help="hold the guests' CPUs in the modules, where each seed says, "
+        f"until {until} (docs/schedule.md)",
+    )
+    parser.add_argument(
+        "--points",
+        type=point,
+        action="append",
+        default=[],
+        metavar="FUNCTION[+0xOFFSET]",
+        help="with --schedule: hold the CPUs there, and nowhere else; may be repeated",
+    )
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Raise UsageError for options of a guest that cannot be steered."""
+    if args.points and not args.schedule:
+        raise UsageError("--points chooses what --schedule holds", "give both")
+    if args.schedule and args.cpus == 1:
+        raise UsageError("--schedule holds a CPU while another one runs", "leave out --cpus")
 
 
 def parse(text: str) -> range:
@@ -67,17 +127,18 @@ def point(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is not like my_wait or my_wait+0x2c")
 
 
-def command(argv: Sequence[str], seed: int, points: Iterable[str]) -> str:
-    """A command line with this seed and these points in place of its own."""
+def without(argv: Sequence[str]) -> list[str]:
+    """A command line without its own ``--schedule`` and ``--points``."""
     words: list[str] = []
     left = iter(argv)
     for word in left:
+        if word == "--":
+            return [*words, word, *left]
         if word in ("--schedule", "--points"):
             next(left, None)
         elif not word.startswith(("--schedule=", "--points=")):
             words.append(word)
-    ours = ["--schedule", f"seeds={seed}", *(w for one in points for w in ("--points", one))]
-    return shlex.join(["kfabric", "test", *ours, *words])
+    return words
 
 
 @dataclass
@@ -85,22 +146,24 @@ class Search:
     """Plays seeds.
 
     Attributes:
+        kind: of the runs.
         seeds: which.
         points: hold at these, if there are any; otherwise the seed chooses.
         directory: of the run's files.
         argv: of the command.
-        once: plays the tests.
+        once: plays it, in the environment that asks for the plan.
     """
 
+    kind: Kind
     seeds: range
     points: Sequence[str]
     directory: Path
     argv: Sequence[str]
-    once: Callable[[], Played]
+    once: Callable[[], Ended]
     shown_at: tuple[Held, ...] = field(default=(), init=False)
-    """Where CPUs were held when the tests failed; empty if the holds explain nothing."""
+    """Where CPUs were held when it failed; empty if the holds explain nothing."""
     _failed: frozenset[str] = field(default=frozenset(), init=False)
-    """The tests that failed under the seed that was found."""
+    """What failed under the seed that was found."""
     _plays: int = field(default=0, init=False)
     _held_any: bool = field(default=False, init=False)
     """Whether a seed has held a CPU at all."""
@@ -113,21 +176,21 @@ class Search:
         shutil.rmtree(self.directory / KEPT, ignore_errors=True)
         for seed in self.seeds:
             plan = Plan(seed, tuple(self.points))
-            played = self._under(plan)
-            if played.status != ExitStatus.OK:
+            ended = self._under(plan)
+            if ended.status != ExitStatus.OK:
                 print(self._log.read_text(errors="replace"), end="", flush=True)
-                self._failed = _failed_tests(played)
-                if played.status in _SEEN and self._failed:
-                    self._keep(played)
+                self._failed = ended.failed
+                if ended.failed:
+                    self._keep(ended)
                     self._found(plan)
                 else:
-                    tell(f"the search ends at seed {seed}: no test failed, but the run did")
-                return played.status
+                    tell(f"the search ends at seed {seed}: {self.kind.broke}")
+                return ended.status
             held = self._held()
             if seed == self.seeds[0]:
                 self._require_passed(held)
             self._held_any |= any(one.holds for one in held)
-            prepare.say(f"seed {seed} of {self.seeds[-1]}: passed")
+            prepare.say(f"seed {seed} of {self.seeds[-1]}: {ended.words}")
         if not self._held_any:
             raise UsageError("--schedule has held no CPU", f"see {self.directory / TABLE}")
         self._show(self.seeds[-1])
@@ -150,18 +213,19 @@ class Search:
                 raise UsageError(f"no CPU has passed {point}", f"see {self.directory / TABLE}")
 
     def _found(self, plan: Plan) -> None:
-        """Say all that can be said of a seed under which the tests failed."""
+        """Say all that can be said of a seed under which something failed."""
         held = self._show(plan.seed)
         tell(f"seed {plan.seed} of {self.seeds[-1]}: failed")
         without = sum(self._fails(None) for _ in range(WITHOUT))
         if without or not any(one.holds for one in held):
-            tell(f"the same test failed in {without} of {WITHOUT} runs in which no CPU was held")
+            words = f"{without} of {WITHOUT} runs in which no CPU was held"
+            tell(f"{self.kind.again} in {words}")
             tell("so nothing is said of the points")
             return
         again = self._again(plan)
-        tell(f"the same test failed in {again} of {AGAIN} more runs under this seed")
+        tell(f"{self.kind.again} in {again} of {AGAIN} more runs under this seed")
         tell(f"and in none of {WITHOUT} in which no CPU was held")
-        tell(f"to play it: {command(self.argv, plan.seed, plan.points)}")
+        tell(f"to play it: {self._command(plan.seed, plan.points)}")
         self.shown_at = tuple(one for one in held if one.holds)
         points = [one.point for one in self.shown_at]
         if again < AGAIN:
@@ -171,7 +235,7 @@ class Search:
             self._reduced(plan.seed, points)
 
     def _reduced(self, seed: int, points: list[str]) -> None:
-        """Say with how few of these points the tests still fail."""
+        """Say with how few of these points it still fails."""
         fewest = self._fewest(seed, points)
         if len(fewest) == len(points):
             tell(f"none of {counted(self._plays, 'run')} with fewer points showed it as often")
@@ -179,17 +243,22 @@ class Search:
         left = tuple(one for one in self.shown_at if one.point in fewest)
         again = self._again(Plan(seed, tuple(fewest)))
         where = counted(len(fewest), "point")
-        tell(f"held at {where} only, the same test failed in {again} of {AGAIN} runs:")
+        tell(f"held at {where} only, {self.kind.again} in {again} of {AGAIN} runs:")
         for one in left[:SHOWN]:
             tell(f"  {one.place()}")
         if (more := len(fewest) - SHOWN) > 0:
             tell(f"  and {counted(more, 'other')}")
-        tell(f"to play it: {command(self.argv, seed, fewest)}")
+        tell(f"to play it: {self._command(seed, fewest)}")
         if again:
             self.shown_at = left
 
+    def _command(self, seed: int, points: Iterable[str]) -> str:
+        """The command line with this seed and these points in place of its own."""
+        ours = ["--schedule", f"seeds={seed}", *(w for one in points for w in ("--points", one))]
+        return shlex.join(["kfabric", self.kind.command, *ours, *without(self.argv)])
+
     def _fewest(self, seed: int, points: list[str]) -> list[str]:
-        """Some of the points at which CPUs were held, with which the tests still fail.
+        """Some of the points at which CPUs were held, with which it still fails.
 
         This is delta debugging: halves are tried first, then smaller parts and all but one part.
         """
@@ -209,7 +278,7 @@ class Search:
         return points
 
     def _shows(self, plan: Plan) -> set[str]:
-        """Where CPUs were held when the same test failed with a plan; empty if it seldom did."""
+        """Where CPUs were held when the same failed with a plan; empty if it seldom did."""
         failed = 0
         for left in range(TRIES, 0, -1):
             if self._plays >= PLAYS or failed + left < ENOUGH:
@@ -224,19 +293,19 @@ class Search:
         return sum(self._fails(plan) for _ in range(AGAIN))
 
     def _fails(self, plan: Plan | None) -> bool:
-        """Whether a test fails that failed before; a run that tells nothing is played once more.
+        """Whether the same fails as before; a run that tells nothing is played once more.
 
         Raises SetupError: that one has told nothing, either.
         """
         for _ in range(2):
-            played = self._under(plan)
-            if played.status == ExitStatus.OK or played.status in _SEEN:
-                return bool(_failed_tests(played) & self._failed)
+            ended = self._under(plan)
+            if ended.status == ExitStatus.OK or ended.failed:
+                return bool(ended.failed & self._failed)
             prepare.say("a run has ended without a result of its tests")
         raise SetupError("two runs in a row have ended without a result", f"see {self._log}")
 
-    def _under(self, plan: Plan | None) -> Played:
-        """Play the tests with a plan, or without holds."""
+    def _under(self, plan: Plan | None) -> Ended:
+        """Play it with a plan, or without holds."""
         for old in show.boards(self.directory):
             old.unlink(missing_ok=True)
             old.with_name(names.AIMS).unlink()
@@ -262,11 +331,10 @@ class Search:
         tell(f"all {counted(len(held), 'point')} that were passed: {table}")
         return held
 
-    def _keep(self, played: Played) -> None:
+    def _keep(self, ended: Ended) -> None:
         place = self.directory / KEPT
         place.mkdir()
-        results = (report.with_suffix(s) for report in played.reports for s in junit.SUFFIXES)
-        for file in filter(Path.exists, (*results, self._log)):
+        for file in filter(Path.exists, (*ended.files, self._log)):
             shutil.copy(file, place)
 
 
@@ -278,12 +346,6 @@ def _some(points: Sequence[str], parts: int) -> Iterator[list[str]]:
     if parts > 2:
         for part in chosen:
             yield [point for point in points if point not in part]
-
-
-def _failed_tests(played: Played) -> frozenset[str]:
-    """The tests that failed in a run."""
-    reports = filter(Path.exists, played.reports)
-    return frozenset(name for report in reports for name in junit.failed(report))
 
 
 def tell(line: str) -> None:
