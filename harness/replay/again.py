@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kfabric.errors import SetupError, UsageError, counted
-from kfabric.replay import gdb
+from kfabric.replay import gdb, moments
 from kfabric.replay.counter import Counter
 from kfabric.replay.execution import Execution
-from kfabric.replay.gdb import Moment, Stop
+from kfabric.replay.gdb import Stop
+from kfabric.replay.moments import Moment
 from kfabric.replay.qemu import CONSOLE, OUTPUT, Machine, Mode
 from kfabric.vm.steps import say
 
@@ -112,7 +113,7 @@ def _before(
 
     Raises as look().
     """
-    address = gdb.find(execution, moment.function) + moment.offset
+    address = moments.find(execution, moment.function) + moment.offset
     if moment.told:
         number = _told(execution, moment, address, seconds)
     else:
@@ -146,7 +147,7 @@ def _calls(execution: Execution, moment: Moment, address: int, seconds: float) -
 
 def _told(execution: Execution, moment: Moment, address: int, seconds: float) -> int:
     """The call of its clock by which the tracer knows the time of an event. Raises as look()."""
-    time_ns, end, text = gdb.clock(execution, moment)
+    time_ns, end, text = moments.clock(execution, moment)
     say(f"going back to {text}")
     with replaying(execution, address, value=time_ns, end=end) as guest:
         guest.machine.finish(time.monotonic() + seconds)

@@ -14,7 +14,7 @@ from pathlib import Path
 from kfabric.errors import ExitStatus, KfabricError
 from kfabric.replay import again
 from kfabric.replay.execution import Execution
-from kfabric.replay.gdb import Moment
+from kfabric.replay.moments import Moment
 from kfabric.replay.qemu import OUTPUT
 from kfabric.terminal.arguments import Parser, positive
 from kfabric.vm.steps import say

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+from kfabric import names
 from kfabric.errors import SetupError, UsageError
 from kfabric.replay.qemu import DISK, LOG, ROOT, Hardware
 from kfabric.vm import argv as qemu
@@ -99,6 +100,13 @@ class Execution:
         self._check()
         for path in self.files:
             _zstd("-d", "-o", place / path.name.removesuffix(_ZST), path)
+
+    def kallsyms(self) -> Path:
+        """Its kernel's symbols. Raises SetupError."""
+        path = self.directory / OUT / names.KALLSYMS
+        if not path.exists():
+            raise SetupError("it has no symbols", "no module was loaded while it was recorded")
+        return path
 
     def _check(self) -> None:
         about = self.about

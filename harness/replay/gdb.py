@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 """gdb on a replayed guest, which runs to a moment of an execution and stops there."""
 
-import json
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from pathlib import Path
-from typing import Self
 
-from kfabric import names
-from kfabric.errors import SetupError, UsageError, near
+from kfabric.errors import SetupError
 from kfabric.replay import frames, symbols
 from kfabric.replay.execution import MODULES, OUT, Execution
 from kfabric.vm import prepare, tools
@@ -31,13 +28,6 @@ _HERE = "the guest stands here"
 _FRAMES = 40
 _FRAME = re.compile(r"#\d+ .*")
 _OF_A_PROCESS = re.compile(r"#\d+ +0x0000")
-_MOMENT = re.compile(
-    r"(?:last(?: call| visit)?|(?:call|visit) (?P<number>[1-9]\d{0,8}))"
-    r" of (?P<name>[\w.]+)(?P<offset>\+0x[0-9a-f]{1,8})?"
-)
-_TOLD = re.compile(r"(?:at \d+\.\d{3} ms|(?:wait|publication) \d+)(?: of \S+)?")
-_CLOCK = "ktime_get_mono_fast_ns"
-"""Where records get their times from: bpf_ktime_get_ns() is nothing else."""
 _TRACER = re.compile(
     r"#\d+ .*\b(?:ktime_get|bpf_|trace_|kprobe_|kretprobe_|aggr_|__bpf_|__traceiter_|perf_|do_int3"
     r"|exc_int3|asm_exc_int3|rethook_|arch_rethook_|ftrace_)"
@@ -47,53 +37,6 @@ _HIDING = ("arch_rethook_trampoline", "__kretprobe_trampoline")
 _HIDDEN = "the callers are hidden by a probe of this function's return\n"
 """Such a probe puts one of these in the place of the return address."""
 _INNER = "the innermost {} frames are the tracer's\n"
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A call of a function, or a visit of a point in it: the CPU is about to execute what is there.
-
-    Attributes:
-        number: from the beginning, from 1 on; 0: the last one.
-        offset: of an instruction, from that of the function.
-        told: the words for an event of a story instead; the function is then the tracer's clock.
-    """
-
-    function: str
-    number: int = 0
-    offset: int = 0
-    told: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """It, from the user's words. Raises ValueError."""
-        if _TOLD.fullmatch(text):
-            return cls(_CLOCK, told=text)
-        if not (found := _MOMENT.fullmatch(text)):
-            raise ValueError(
-                f"{text!r} is not like 'last call of f', 'visit 12 of f+0x34', 'at 0.012 ms' "
-                "or 'wait 7'"
-            )
-        return cls(found["name"], int(found["number"] or 0), int(found["offset"] or "0", 16))
-
-    def is_told_by(self, after: str, text: str) -> bool:
-        """Whether it is this event of a story, which came so long after the first one."""
-        what, _, who = self.told.partition(" of ")
-        if who and f"thread {who} " not in f"{text} ":
-            return False
-        return what == f"at {after.strip()}" or bool(re.search(rf"\b{re.escape(what)}\b", text))
-
-    @property
-    def place(self) -> str:
-        """Where it is."""
-        return f"{self.function}+{self.offset:#x}" if self.offset else self.function
-
-    def __str__(self) -> str:
-        if self.told:
-            return self.told
-        what = "visit" if self.offset else "call"
-        which = f"{what} {self.number}" if self.number else f"last {what}"
-        return f"{which} of {self.place}"
 
 
 @dataclass(frozen=True)
@@ -124,49 +67,14 @@ def connecting(execution: Execution, place: Path, socket: Path) -> list[str]:
     """
     tools.install(prepare.SOURCE, "replay", "gdb cannot be installed")
     about = execution.about
-    programs = symbols.programs(_kallsyms(execution))
+    programs = symbols.programs(execution.kallsyms())
     callers = frames.debug_frame(list(frames.rows(Path(about.kernel), about.release)))
     callers += frames.debug_frame(frames.of_programs(programs))
-    functions = symbols.functions(_kallsyms(execution))
+    functions = symbols.functions(execution.kallsyms())
     (place / symbols.FILE).write_bytes(symbols.elf(functions, callers, programs))
     loaded = symbols.modules(execution.directory / OUT, execution.directory / MODULES)
     reading = [one.command() for one in loaded]
     return [*_SETTINGS, f'file "{place / symbols.FILE}"', *reading, f"target remote {socket}"]
-
-
-def _kallsyms(execution: Execution) -> Path:
-    path = execution.directory / OUT / names.KALLSYMS
-    if not path.exists():
-        raise SetupError("it has no symbols", "no module was loaded while it was recorded")
-    return path
-
-
-def find(execution: Execution, function: str) -> int:
-    """The address of a function. Raises SetupError, UsageError: there is none, or several."""
-    known = list(symbols.functions(_kallsyms(execution)))
-    found = {address for name, address in known if name == function}
-    if not found:
-        meant = near(function, {name for name, _ in known}, "names are those of its /proc/kallsyms")
-        raise UsageError(f"the guest has no function {function}", meant)
-    if len(found) > 1:
-        raise UsageError(f"the guest has {len(found)} functions of the name {function}")
-    return found.pop()
-
-
-def clock(execution: Execution, moment: Moment) -> tuple[int, int, str]:
-    """When an event of a story was, where the tracer's clock ends, and what the story says.
-
-    Raises UsageError: no story tells of it.
-    """
-    places = sorted((execution.directory / OUT / names.WAKEUPS).glob(f"*/{names.EVENTS}"))
-    for time, after, text in (event for place in places for event in json.loads(place.read_text())):
-        if moment.is_told_by(after, text):
-            begin = find(execution, moment.function)
-            known = (at for _, at in symbols.functions(_kallsyms(execution)))
-            return time, min(at for at in known if at > begin), f"{after.strip()}  {text}"
-    told = ", ".join(str(place.with_name("story.txt")) for place in places)
-    hint = f"see {told}" if told else "record the test with --verify-wakeups"
-    raise UsageError(f"no story of the execution has {str(moment)!r}", hint)
 
 
 def argv(commands: Iterable[str], batch: bool) -> list[str]:
@@ -202,7 +110,7 @@ def _frames(text: str) -> Iterator[str]:
 
 def without_tracer(execution: Execution, found: str) -> str:
     """The frames without the innermost ones, in which a probe notes an event."""
-    known = symbols.functions(_kallsyms(execution))
+    known = symbols.functions(execution.kallsyms())
     hiding = tuple(f" {at:#x} in " for name, at in known if name in _HIDING)
     lines = found.splitlines(keepends=True)
     ours = list(dropwhile(_TRACER.match, lines)) or lines

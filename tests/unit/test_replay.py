@@ -29,13 +29,15 @@ from kfabric.replay import (
     frames,
     gdb,
     material,
+    moments,
     record,
     symbols,
 )
 from kfabric.replay import qemu as qemu_process
 from kfabric.replay.execution import About, Execution
 from kfabric.replay.frames import Kind, Row
-from kfabric.replay.gdb import Moment, Stop
+from kfabric.replay.gdb import Stop
+from kfabric.replay.moments import Moment
 from kfabric.replay.qemu import DISK, FROZEN, LOG, OUTPUT, ROOT, Ends, Hardware, Mode, argv
 from kfabric.replay.record import Errand
 from kfabric.replay.symbols import Loaded
@@ -289,19 +291,19 @@ def test_stop_is_a_hardware_breakpoint_behind_the_calls_before() -> None:
 
 def test_function_that_the_guest_lacks_is_wrong_usage(kept: Execution) -> None:
     """With the name that was meant; a name that two have is none."""
-    assert gdb.find(kept, "ring") == 0xFFFFFFFFC0001000
+    assert moments.find(kept, "ring") == 0xFFFFFFFFC0001000
     with pytest.raises(UsageError) as caught:
-        gdb.find(kept, "rings")
+        moments.find(kept, "rings")
     assert "did you mean ring?" in caught.value.line()
     with pytest.raises(UsageError, match="2 functions of the name twice"):
-        gdb.find(kept, "twice")
+        moments.find(kept, "twice")
 
 
 def test_execution_without_symbols_says_so(kept: Execution) -> None:
     """No module was loaded."""
     (kept.directory / execution.OUT / names.KALLSYMS).unlink()
     with pytest.raises(SetupError, match="it has no symbols"):
-        gdb.find(kept, "ring")
+        moments.find(kept, "ring")
 
 
 def test_place_is_shown_if_the_guest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,11 @@ from queue_scenes import Scene
 from kfabric import names
 from kfabric.errors import SetupError, UsageError
 from kfabric.guest import symbols as guest_symbols
-from kfabric.replay import again, counter, execution, frames, gdb, symbols
+from kfabric.replay import again, counter, execution, frames, gdb, moments, symbols
 from kfabric.replay.execution import About, Execution
 from kfabric.replay.frames import Kind, Row
-from kfabric.replay.gdb import Moment, Stop
+from kfabric.replay.gdb import Stop
+from kfabric.replay.moments import Moment
 from kfabric.verdict.story import events_of, story
 
 CLOCK = "ktime_get_mono_fast_ns"
@@ -65,21 +66,21 @@ def test_event_is_found_by_its_words(kept: Execution, words: str, time: int) -> 
     """The time is that of the record, and the clock's function ends where the next one begins."""
     moment = Moment.parse(words)
     assert (moment.function, str(moment)) == (CLOCK, words)
-    assert gdb.clock(kept, moment)[:2] == (time, 0xFFFFFFFF81000090)
+    assert moments.clock(kept, moment)[:2] == (time, 0xFFFFFFFF81000090)
 
 
 @pytest.mark.parametrize("words", ["wait 4", "publication 7 of guest/12", "at 0.014 ms"])
 def test_event_that_no_story_has_is_wrong_usage(kept: Execution, words: str) -> None:
     """A part of a number is none."""
     with pytest.raises(UsageError, match=f"no story of the execution has '{words}'"):
-        gdb.clock(kept, Moment.parse(words))
+        moments.clock(kept, Moment.parse(words))
 
 
 def test_execution_without_a_story_says_how_to_get_one(kept: Execution) -> None:
     """The verdict tells them."""
     (kept.directory / execution.OUT / names.WAKEUPS / "test_bell" / names.EVENTS).unlink()
     with pytest.raises(UsageError) as caught:
-        gdb.clock(kept, Moment.parse("wait 3"))
+        moments.clock(kept, Moment.parse("wait 3"))
     assert "--verify-wakeups" in caught.value.line()
 
 
