@@ -434,14 +434,14 @@ static ssize_t kfi_eq_op_readerr(struct kfid_eq *feq,
 {
 	struct kfi_eq *eq = to_eq(feq);
 	struct kfi_eq_slot *slot;
-	ssize_t ret = -KFI_EAGAIN;
 	unsigned long flags;
+	ssize_t ret;
 
 	if (!buf || (readflags & ~KFI_PEEK))
 		return -KFI_EINVAL;
 	spin_lock_irqsave(&eq->src.lock, flags);
-	slot = kfi_eq_first(eq);
-	if (slot && slot->is_err) {
+	ret = kfi_eq_next(eq, true, &slot);
+	if (!ret) {
 		kfi_eq_copy_error(eq, buf, slot);
 		ret = sizeof(*buf);
 		if (!(readflags & KFI_PEEK))

@@ -42,6 +42,7 @@ CASES = {
     "comp_handler_producers": "Q9, V7, B12: every sort of completion, from every context",
     "comp_handler_loss": "Q9, O5, V7: the last error of a lost device",
     "event_handler_arms": "Q9: event queues, with events and errors",
+    "event_handler_error_arms": "Q9: a read of errors that finds no event arms, too",
     "handler_may_call": "Q9, B09: every call that does not block is legal in a handler",
     "close_in_handler": "Q9: kfi_close is refused in the object's own handler",
     "stop_ends_wait": "W6: kthread_stop ends kfi_wait with EINTR, and every later one",

@@ -213,6 +213,26 @@ static void kt_event_handler_arms(struct kt *kt)
 	KT_EQ(kt, atomic_read(&kt->calls), 2);
 }
 
+/* A read of errors that finds no event arms, too; one that finds another event does not. */
+static void kt_event_handler_error_arms(struct kt *kt)
+{
+	struct kfi_eq_err_entry err;
+
+	kt->event_handler = kt_count_event;
+	KT_EQ(kt, kt_open(kt, KFI_WAIT_NONE), 0);
+	KT_EQ(kt, kt_event(kt), 0);
+	KT_EQ(kt, kt_called(kt), 0);
+	KT_EQ(kt, kfi_eq_readerr(kt->eq, &err, 0), -KFI_EAGAIN);
+	KT_EQ(kt, kt_event(kt), 0);
+	KT_EQ(kt, kt_read_event(kt), sizeof(struct kfi_eq_entry));
+	KT_EQ(kt, kt_read_event(kt), sizeof(struct kfi_eq_entry));
+	KT_EQ(kt, atomic_read(&kt->calls), 1);
+	KT_EQ(kt, kfi_eq_readerr(kt->eq, &err, 0), -KFI_EAGAIN);
+	KT_EQ(kt, kt_event(kt), 0);
+	KT_EQ(kt, kt_called(kt), 0);
+	KT_EQ(kt, atomic_read(&kt->calls), 2);
+}
+
 /* Every call that does not block, from inside; the first surprise is kept. */
 static int kt_call_all(struct kt *kt)
 {
@@ -344,6 +364,7 @@ const struct kt_case kt_handler_cases[] = {
 	{ "comp_handler_producers", kt_comp_handler_producers },
 	{ "comp_handler_loss", kt_comp_handler_loss },
 	{ "event_handler_arms", kt_event_handler_arms },
+	{ "event_handler_error_arms", kt_event_handler_error_arms },
 	{ "handler_may_call", kt_handler_may_call },
 	{ "close_in_handler", kt_close_in_handler },
 	{ }
