@@ -222,7 +222,7 @@ int kfi_source_kill(struct kfi_source *src)
 	WRITE_ONCE(src->handled, false);
 	src->armed = false;
 	src->closing = true;
-	kfi_source_set_ready(src, false);
+	kfi_source_taken(src, 0);
 	spin_unlock_irq(&src->lock);
 	kfi_watch_end(&src->own);
 	kfi_source_flush(src);

@@ -531,6 +531,28 @@ def test_members_that_leave_and_join_change_nothing(herd: Herd) -> None:
     herd.woken(3)
 
 
+def test_turn_for_a_member_that_is_closed_does_not_count(mock: Mock, in_thread: InThread) -> None:
+    """W3, W7, Q8: one was woken for what a close took; nobody reckons with it afterwards."""
+    wait_set = mock.wait_set()
+    wait_set.exclusive = True
+    cq, eq = mock.cq(wait_set=wait_set), mock.eq(wait_set=wait_set)
+    cntr = mock.counter(wait_set=wait_set)
+    ep = mock.endpoint(cq=cq, eq=eq, cntr=cntr)
+    extra = mock.cq(wait_set=wait_set)
+    other = mock.endpoint(cq=extra)
+    herd = Herd(mock, in_thread, wait_set, cq, eq, cntr, ep)
+    herd.sleep(1)
+    herd.sleep(1, then=cq.read)
+    herd.sleep(1)
+    mock.inject(other)
+    herd.woken(1)
+    other.close()
+    extra.close()
+    # A thread that waits now would find the set drained, and end all turns.
+    mock.inject(ep)
+    herd.woken(3)
+
+
 def test_set_closes_with_turns_out(mock: Mock, in_thread: InThread) -> None:
     """W3, O1: a sleeper is a use, a turn is none."""
     wait_set = mock.wait_set()
