@@ -110,6 +110,16 @@ static long kfd_batch_reads(struct kfd_call *call)
 	return i;
 }
 
+/*
+ * A woken thread that fails, or that a signal may be about to end, does not keep its
+ * turn: a look at the set hands it on.
+ */
+static void kfd_batch_hand_on(struct kfd_obj *set, long ret)
+{
+	if (set && (ret < 0 || signal_pending(current)))
+		kfi_wait_until(kfd_wait_of(set), KFI_DEADLINE_NOW);
+}
+
 /* Return: the wait set, used until the end of the call; NULL for none; or an ERR_PTR. */
 static struct kfd_obj *kfd_batch_check(struct kfd_call *call)
 {
@@ -139,7 +149,7 @@ long kfd_batch(struct kfd_call *call)
 {
 	struct kfab_batch *arg = call->arg;
 	struct kfd_obj *set = kfd_batch_check(call);
-	int ret;
+	long ret;
 
 	if (IS_ERR(set))
 		return PTR_ERR(set);
@@ -148,6 +158,9 @@ long kfd_batch(struct kfd_call *call)
 	ret = kfd_answer(call) ?: kfd_batch_posts(call) ?: kfd_batch_wait(arg, set);
 	/* If the count is not written, a restarted call would post again. */
 	if (kfd_answer(call))
-		return -EFAULT;
-	return ret ?: kfd_batch_reads(call);
+		ret = -EFAULT;
+	if (!ret)
+		ret = kfd_batch_reads(call);
+	kfd_batch_hand_on(set, ret);
+	return ret;
 }

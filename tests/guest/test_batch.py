@@ -685,6 +685,61 @@ def test_reads_of_a_batch_end_a_turn(mock: Mock, in_thread: InThread) -> None:
     assert [room[0].data for room in rooms] == [1, 2]
 
 
+@pytest.fixture
+def exclusive(mock: Mock) -> tuple[kp.WaitSet, kp.CompletionQueue]:
+    """A set that wakes one sleeper for an entry, and its member."""
+    wait_set = mock.wait_set()
+    wait_set.exclusive = True
+    return wait_set, mock.cq(wait_set=wait_set)
+
+
+def test_signal_before_a_batch_has_read_hands_its_turn_on(
+    mock: Mock, in_thread: InThread, exclusive: tuple[kp.WaitSet, kp.CompletionQueue]
+) -> None:
+    """W3, V4: hooks D4, D7: woken, it waits for another reader, and is signalled there."""
+    wait_set, cq = exclusive
+    ep = mock.endpoint(cq=cq)
+    batch = Batch(mock, wait=wait_set._handle, deadline=NONE)
+    batch.read(cq)
+    with handler(signal.SIGUSR1, lambda: None, restart=True):
+        call = in_thread(batch.call).asleep()
+        other = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
+        woken, reading = mock.hook("D4", wait_set), mock.hook("D7", cq)
+        mock.inject(ep)
+        woken.stopped()
+        reader = in_thread(cq.read)
+        reading.stopped()
+        woken.go()
+        call.asleep(r"^kfd_read_lock\b")
+        signal.pthread_kill(call.ident, signal.SIGUSR1)
+        assert call.result() == 0
+        other.result()
+        reading.go()
+        assert len(reader.result()) == 1
+
+
+def test_batch_whose_result_has_no_room_hands_its_turn_on(
+    mock: Mock,
+    in_thread: InThread,
+    exclusive: tuple[kp.WaitSet, kp.CompletionQueue],
+    memory: raw.Pages,
+) -> None:
+    """W3, V4, X2: it fails with EFAULT before its first read, and another thread is woken."""
+    wait_set, cq = exclusive
+    batch = Batch(mock, wait=wait_set._handle, deadline=NONE)
+    batch.read(cq)
+    batch.build()
+    batch.arg.reads = memory.put(bytes(batch.read_array))
+    memory.read_only()
+    call = in_thread(batch.again).asleep()
+    other = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
+    mock.inject(mock.endpoint(cq=cq))
+    assert call.result() == -errno.EFAULT
+    other.result()
+    memory.writable()
+    assert len(cq.read()) == 1
+
+
 def test_library_posts_many_messages_in_one_call(msg_pair: tuple[Side, Side]) -> None:
     """V6: sixteen receives, and sixteen messages for them: two calls; each arrives in order."""
     left, right = msg_pair
