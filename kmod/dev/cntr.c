@@ -148,12 +148,13 @@ long kfd_cntr_seterr(struct kfd_call *call)
 }
 
 /* One more than those that the call, or the one that goes on with it, began with. */
-static u64 kfd_cntr_begun(struct kfid_cntr *cntr, u64 error_changes)
+static u64 kfd_cntr_begun(struct kfid_cntr *cntr, u64 known)
 {
-	if (error_changes)
-		return error_changes;
-	kfi_cntr_peekerr(cntr, &error_changes);
-	return error_changes + 1;
+	u64 now;
+
+	/* Makes progress, which a call that goes on needs, too. */
+	kfi_cntr_peekerr(cntr, &now);
+	return known ?: now + 1;
 }
 
 /**
