@@ -78,12 +78,16 @@ static int kfv_ep_close(struct kfid *fid)
 static int kfv_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
+	struct kfv_conn *conn = ep->conn;
 	int err = -ENODEV;
 
-	mutex_lock(&ep->conn->ctl);
+	mutex_lock(&conn->ctl);
+	/* Either this sees that the device is gone, or kfv_conn_report_loss() sees the EQ. */
+	mutex_lock(&conn->lock);
 	if (!kfv_gone(ep->domain->dev))
 		err = kfi_ep_base_bind(&ep->base, bfid, flags);
-	mutex_unlock(&ep->conn->ctl);
+	mutex_unlock(&conn->lock);
+	mutex_unlock(&conn->ctl);
 	return err;
 }
 

@@ -225,6 +225,14 @@ def test_listener_on_all_devices_goes_on(doomed: Net, net: Net, in_thread: InThr
         assert a.eq_error().err == errno.ECONNREFUSED
 
 
+def test_lost_listener_takes_no_new_queue(doomed: Net, in_thread: InThread) -> None:
+    """O5: no event would ever come to it, neither a request nor the loss."""
+    doomed.listen_eq.close()
+    delete(doomed, in_thread)
+    with doomed.fabric.eq() as eq, pytest.raises(kp.DeviceLost):
+        doomed.listener.bind(eq)
+
+
 def test_netdev_that_goes_takes_the_device_along(device: kp.Device, in_thread: InThread) -> None:
     """O5: unregistering the net device below is a loss like any other."""
     guest_modules.need()
