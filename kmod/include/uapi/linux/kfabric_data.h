@@ -475,7 +475,8 @@ struct kfab_cq_entry {
  *    threshold above the size of the CQ; a CQ without a wait object of its own; a
  *    handle of another class
  *  - EINTR: a handler without SA_RESTART ran
- *  - EAGAIN: no completion, and the deadline has passed or CQ_SIGNAL was called
+ *  - EAGAIN: no completion, and the deadline has passed or CQ_SIGNAL was called; or
+ *    CQ_SIGNAL was called, and a signal came while another thread read
  *  - ENODEV: the device is gone and every entry was read
  *  - KFAB_EAVAIL: an error entry comes first
  *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
