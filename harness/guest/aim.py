@@ -16,10 +16,17 @@ PAGE = 4096
 READ_SECONDS = 60.0
 
 
+class Unheld(OSError):
+    """No CPU can be held in a module."""
+
+    def __init__(self, module: str, why: str) -> None:
+        super().__init__(errno.EINVAL, f"no CPU can be held in {module}: {why}")
+
+
 def at(module: str) -> None:
     """Let CPUs be held in a module that was just loaded, if the run's plan has it.
 
-    Raises OSError: the board has no room for it, or the kernel names no function of it.
+    Raises Unheld: the board has no room for it, or the kernel names no function of it.
     """
     plan = Plan.of_environment()
     if plan is None or module not in plan.modules:
@@ -27,7 +34,7 @@ def at(module: str) -> None:
     out = Path(os.environ[names.OUT])
     found = _functions(module)
     if not found:
-        raise _unheld(module, "the kernel names no function of it")
+        raise Unheld(module, "the kernel names no function of it")
     places = [address for _, address in found]
     code = range(min(places) // PAGE * PAGE, max(places) // PAGE * PAGE + PAGE)
     functions = [Function(name, address - code.start) for name, address in found]
@@ -38,7 +45,7 @@ def at(module: str) -> None:
     try:
         board.aim(out / names.BOARD, module, code, plan.holds(module, functions, len(code)))
     except ValueError as error:
-        raise _unheld(module, str(error)) from None
+        raise Unheld(module, str(error)) from None
 
 
 def off(module: str) -> None:
@@ -46,10 +53,6 @@ def off(module: str) -> None:
     plan = Plan.of_environment()
     if plan is not None and module in plan.modules:
         board.forget(Path(os.environ[names.OUT]) / names.BOARD, module)
-
-
-def _unheld(module: str, why: str) -> OSError:
-    return OSError(errno.EINVAL, f"no CPU can be held in {module}: {why}")
 
 
 def _functions(module: str) -> list[tuple[str, int]]:

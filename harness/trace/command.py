@@ -57,34 +57,57 @@ def main(argv: Sequence[str]) -> int:
     scope = scope_of(args)
     default = Path(os.environ[names.OUT]) / "trace" if in_guest() else source.results() / "trace"
     output = writable(args.output or default)
+    if args.schedule:
+        from kfabric.trace import schedule
+
+        return schedule.play(args, argv, output)
     with _new_recording(output) as new:
         if args.here:
             _set_programs()
             argv, why = [_PYTHON, *_argv(args, scope, new)], "only root may trace the kernel"
             return _finish(new, output, watch.here(argv, why, partial(_show, new)))
-        from kfabric.vm import kerneltree, prepare, versions
-        from kfabric.vm.options import disposable, guest
+        return _in_guest(args, scope, new, output)
 
-        version = prepare.version(args.kernel)
-        versions.require(version, kerneltree.TRACING, "nothing can be traced")
-        # A traced module need not be of the kernel: it may be built for the guest.
-        args.kernel_modules += [f"{name}?" for name in args.modules]
-        vm, tested = guest(args, "trace")
-        scope = _of_built(scope, vm.spec.env)
-        _check_spelling(scope, vm.spec.env)
-        _show_unknown(scope, vm)
-        with disposable(vm, tested):
-            place = vm.out / "trace"
-            words = _argv(args, scope, place, vm.here)
-            status = watch.in_guest(vm, words, args.timeout, partial(_show, place))
-            _move(place, new)
-            status = _finish(new, output, status)
-            vm.require_no_splat()
-        return status
+
+def _in_guest(args: argparse.Namespace, scope: Scope, new: Path, output: Path) -> int:
+    """Trace in a guest, and move the files; the exit status."""
+    from kfabric.steer.guests import steered, under_test
+    from kfabric.vm import kerneltree, prepare, versions
+    from kfabric.vm.options import disposable, guest
+
+    version = prepare.version(args.kernel)
+    versions.require(version, kerneltree.TRACING, "nothing can be traced")
+    # A traced module need not be of the kernel: it may be built for the guest.
+    args.kernel_modules += [f"{name}?" for name in args.modules]
+    vm, tested = guest(args, "trace")
+    scope = _of_built(scope, vm.spec.env)
+    vm.spec = steered(vm.spec, {*scope.modules, *(under_test(vm.spec, tested) if tested else ())})
+    _check_spelling(scope, vm.spec.env)
+    _show_unknown(scope, vm)
+    with disposable(vm, tested), _board_into(output, vm.out):
+        place = vm.out / "trace"
+        words = _argv(args, scope, place, vm.here)
+        status = watch.in_guest(vm, words, args.timeout, partial(_show, place))
+        _move(place, new)
+        status = _finish(new, output, status)
+        vm.require_no_splat()
+    return status
+
+
+@contextlib.contextmanager
+def _board_into(output: Path, out: Path) -> Iterator[None]:
+    """Keep what was held in a steered guest, however it ends."""
+    try:
+        yield
+    finally:
+        for name in (names.AIMS, names.BOARD):
+            if (out / name).exists():
+                shutil.move(out / name, output / name)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="kfabric trace", description=__doc__)
+    parser.set_defaults(schedule=None)
     add_scope_options(parser, directories=not in_guest())
     words = "stop after S seconds; default: with CMD"
     parser.add_argument("--duration", type=not_negative, default=0.0, metavar="S", help=words)
@@ -96,9 +119,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     words = "seconds for CMD in a guest"
     parser.add_argument("--timeout", type=positive, default=3600.0, metavar="S", help=words)
     if not in_guest():  # a guest has no guests
+        from kfabric.steer import search
         from kfabric.vm.options import add_guest_options
 
         add_guest_options(parser, module=False)
+        search.add_options(parser, parser, "the verdict names a fault, or CMD fails")
     parser.add_argument("command", nargs="*", metavar="CMD", help="its words, after --")
     args = parser.parse_args(argv)
     _take_directory(parser, args)
@@ -112,6 +137,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         parser.error("a guest has nothing to trace without CMD")
     if not (args.command or args.modules or args.queue or args.pid):
         parser.error("nothing to trace: give CMD, --module, --queue or --pid")
+    if not in_guest():
+        from kfabric.trace import schedule
+
+        schedule.check(args)
     return args
 
 

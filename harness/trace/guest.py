@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from kfabric.errors import ExitStatus
+from kfabric.guest import aim
 from kfabric.probes.loader import ProbeError
 from kfabric.terminal.slow import Slow
+from kfabric.trace.loads import Aims
 from kfabric.trace.scope import add_scope_options, scope_of
 from kfabric.trace.tracer import Tracer
 
@@ -120,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _load(args) as tracer:
             return _trace(tracer, live, args)
-    except ProbeError as error:
+    except (ProbeError, aim.Unheld) as error:
         live.write(failed=str(error))
         print(f"kfabric: not traced: {error}", file=sys.stderr)
         return ExitStatus.NOT_VERIFIED
@@ -160,12 +162,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _trace(tracer: Tracer, live: Live, args: argparse.Namespace) -> int:
     live.write(loaded=tracer.load_seconds, steps=tracer.seconds)
+    aims = Aims()
+    aims.look()
     child = Child(args.command, args.cwd) if args.command else None
     if child is not None:
         if tracer.scope.by_tree:
             tracer.follow(child.pid)
         child.go()
-    end = _watch(tracer, live, child, args.duration)
+    end = _watch(tracer, live, aims, child, args.duration)
     # Before the end of the child, which would end its waits.
     summary = tracer.stop()
     if end == ExitStatus.INTERRUPTED:
@@ -180,13 +184,14 @@ def _trace(tracer: Tracer, live: Live, args: argparse.Namespace) -> int:
     return end or int(child.status or 0)
 
 
-def _watch(tracer: Tracer, live: Live, child: Child | None, duration: float) -> int:
+def _watch(tracer: Tracer, live: Live, aims: Aims, child: Child | None, duration: float) -> int:
     """Drain until the end of the trace; 0 if the command has ended, else the status for that."""
     limit = time.monotonic() + duration if duration else float("inf")
     while True:
         got = signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)
         tracer.drain()
         tracer.refresh()
+        aims.look()
         live.counts(tracer)
         # First, since the signal of a terminal ends the command as well.
         if got is not None and got.si_signo != signal.SIGCHLD:

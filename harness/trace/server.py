@@ -10,7 +10,6 @@ reads one question a line from its standard input, as JSON, and answers in one l
 
 import argparse
 import json
-import os
 import select
 import struct
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 from kfabric.probes.loader import ProbeError
 from kfabric.recording.records import EnderRecord, WaitRecord, WakeRecord
+from kfabric.trace.loads import node
 from kfabric.trace.scope import Scope, add_scope_options, scope_of
 from kfabric.trace.tracer import Tracer
 
@@ -89,7 +89,7 @@ class CutTracer(Tracer):
 
     def refresh(self) -> None:
         """Look for modules that were loaded, also again, and for their functions."""
-        nodes = {name: _node(name) for name in self.scope.modules}
+        nodes = {name: node(name) for name in self.scope.modules}
         if nodes != self._nodes:
             if any(node and nodes[name] != node for name, node in self._nodes.items()):
                 # The names of the queues of a module that has just gone are still known. Those of
@@ -180,14 +180,6 @@ class CutTracer(Tracer):
         """The open waits and their stacks, as packed records."""
         waits = self._pending_waits(self._queues())
         return [part for wait in waits for part in (bytes(wait.r), bytes(wait.stack))]
-
-
-def _node(module: str) -> int:
-    """A number that changes when a module is loaded again; 0 if it is not loaded."""
-    try:
-        return os.stat(f"/sys/module/{module}/refcnt").st_ino
-    except OSError:
-        return 0
 
 
 def serve(tracer: CutTracer) -> None:

@@ -186,6 +186,7 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} test --until-fail 50 .*": Run(HOURS, text=" passed, "),
     rf"{_KF} test --schedule .* --record .*": Run(HOURS, 1, "to replay it "),
     rf"{_KF} test --schedule .* --verify-wakeups .*": Run(HOURS, 1, "LOST: wait "),
+    rf"{_KF} trace --schedule seeds=1..20 .*": Run(HOURS, 3, "the same failure came in "),
     rf"{_KF} test --schedule seeds=1..20 .*": Run(HOURS, 1, "held at "),
     rf"{_KF} test --schedule seeds=1..12 .*": Run(HOURS, 1, "held at "),
     rf"{_KF} test --record .*": Run(HOURS, 1, "to replay it "),
