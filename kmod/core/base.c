@@ -351,7 +351,9 @@ static int kfi_pep_bind_eq(struct kfi_pep_base *base, struct kfid_eq *eq)
 	if (!room)
 		return -KFI_ENOMEM;
 	spin_lock_irq(&kfi_pep_lock);
-	if (!base->eq && kfi_fid_get(&eq->fid)) {
+	if (base->lost) {
+		ret = -KFI_ENODEV;
+	} else if (!base->eq && kfi_fid_get(&eq->fid)) {
 		base->eq = eq;
 		base->room = room;
 		list_add_tail(&base->bound, kfi_eq_peps(eq));
@@ -372,7 +374,8 @@ static int kfi_pep_bind_eq(struct kfi_pep_base *base, struct kfid_eq *eq)
  *
  * Context: process, may sleep; takes kfi_pep_lock.
  * Return: 0; -ENOSYS for another class; -EINVAL for another fabric's EQ, a
- * second EQ, an EQ that is being closed, or flags; -ENOMEM.
+ * second EQ, an EQ that is being closed, or flags; -ENODEV after
+ * kfi_pep_report_err(); -ENOMEM.
  */
 int kfi_pep_base_bind(struct kfi_pep_base *base, struct kfid *bfid, u64 flags)
 {
@@ -539,6 +542,7 @@ int kfi_pep_report_err(struct kfi_pep_base *base,
 	int ret;
 
 	spin_lock_irqsave(&kfi_pep_lock, flags);
+	base->lost = true;
 	ret = kfi_pep_heard(base) ?
 	      kfi_eq_report_err(base->eq, &base->room->loss, entry) :
 	      -KFI_ENOEQ;

@@ -107,7 +107,24 @@ static int kfi_ep_bind_cntr(struct kfi_ep_base *base, struct kfid_cntr *cntr,
 	return 0;
 }
 
-/* The events that the endpoint may report get their slots here, and keep them. */
+/**
+ * kfi_ep_base_room() - make the slots for the events of an endpoint
+ * @base: the endpoint, which keeps them
+ *
+ * The bind of an EQ allocates nothing then. A second call does nothing.
+ *
+ * Context: process, may sleep; the caller serialises calls that alter the endpoint; takes
+ * no lock.
+ * Return: 0 or -ENOMEM.
+ */
+int kfi_ep_base_room(struct kfi_ep_base *base)
+{
+	if (base->share.slots)
+		return 0;
+	return kfi_eq_share_init(&base->share, KFI_EP_EVENTS);
+}
+EXPORT_SYMBOL_GPL(kfi_ep_base_room);
+
 static int kfi_ep_bind_eq(struct kfi_ep_base *base, struct kfid_eq *eq, u64 flags)
 {
 	int ret;
@@ -116,13 +133,11 @@ static int kfi_ep_bind_eq(struct kfi_ep_base *base, struct kfid_eq *eq, u64 flag
 		return -KFI_EINVAL;
 	if (kfi_eq_source(eq)->fabric != base->domain->fabric)
 		return -KFI_EINVAL;
-	ret = kfi_eq_share_init(&base->share, KFI_EP_EVENTS);
+	ret = kfi_ep_base_room(base);
 	if (ret)
 		return ret;
-	if (!kfi_fid_get(&eq->fid)) {
-		kfi_eq_share_fini(&base->share);
+	if (!kfi_fid_get(&eq->fid))
 		return -KFI_EINVAL;
-	}
 	base->eq = eq;
 	return 0;
 }
@@ -231,9 +246,9 @@ void kfi_ep_base_fini(struct kfi_ep_base *base)
 	kfi_ep_unbind_queues(base);
 	if (base->eq) {
 		kfi_eq_forget(base->eq, &base->share, &base->ep.fid);
-		kfi_eq_share_fini(&base->share);
 		kfi_fid_put(&base->eq->fid);
 	}
+	kfi_eq_share_fini(&base->share);
 	kfi_trace(object_free, base->id, base->ep.fid.fclass, base->domain->id);
 	kfi_fid_put(&base->domain->domain.fid);
 }

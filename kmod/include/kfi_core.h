@@ -421,6 +421,7 @@ struct kfi_ep_base {
 
 int kfi_ep_base_init(struct kfi_ep_base *base, struct kfid_domain *domain,
 		     size_t fclass, struct kfi_ops *fid_ops, void *context);
+int kfi_ep_base_room(struct kfi_ep_base *base);
 int kfi_ep_base_bind(struct kfi_ep_base *base, struct kfid *bfid, u64 flags);
 int kfi_ep_base_enable(struct kfi_ep_base *base);
 void kfi_ep_base_fini(struct kfi_ep_base *base);
@@ -542,6 +543,7 @@ struct kfi_pep_room;
  * @eq: EQ of connection requests; kfi_pep_lock. No reference is held: closing the EQ
  *	clears it (ULPs close a listener's EQ first).
  * @room: slots of @eq; kfi_pep_lock
+ * @lost: its device is gone, so no EQ would get an event; kfi_pep_lock
  * @bound: on the list of @eq's passive endpoints; kfi_pep_lock
  * @id: names the object in tracepoints; constant
  * @owner: as that of a domain; constant once the passive endpoint listens
@@ -552,6 +554,7 @@ struct kfi_pep_base {
 	struct kfi_fabric_base *fabric;
 	struct kfid_eq *eq;
 	struct kfi_pep_room *room;
+	bool lost;
 	struct list_head bound;
 	u32 id;
 	u64 owner;

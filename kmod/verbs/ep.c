@@ -79,12 +79,17 @@ static int kfv_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
 	struct kfv_conn *conn = ep->conn;
-	int err = -ENODEV;
+	int err = 0;
 
 	mutex_lock(&conn->ctl);
+	/* RDMA CM's threads wait for the lock below, so nothing is allocated in it. */
+	if (bfid && bfid->fclass == KFI_CLASS_EQ)
+		err = kfi_ep_base_room(&ep->base);
 	/* Either this sees that the device is gone, or kfv_conn_report_loss() sees the EQ. */
 	mutex_lock(&conn->lock);
-	if (!kfv_gone(ep->domain->dev))
+	if (kfv_gone(ep->domain->dev))
+		err = -ENODEV;
+	if (!err)
 		err = kfi_ep_base_bind(&ep->base, bfid, flags);
 	mutex_unlock(&conn->lock);
 	mutex_unlock(&conn->ctl);

@@ -611,13 +611,8 @@ static int kfv_pep_control(struct kfid *fid, int command, void *arg)
 static int kfv_pep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	struct kfv_pep *pep = container_of(fid, struct kfv_pep, base.pep.fid);
-	int err = -ENODEV;
 
-	mutex_lock(&pep->ctl);
-	if (!pep->lost)
-		err = kfi_pep_base_bind(&pep->base, bfid, flags);
-	mutex_unlock(&pep->ctl);
-	return err;
+	return kfi_pep_base_bind(&pep->base, bfid, flags);
 }
 
 /*

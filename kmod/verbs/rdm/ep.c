@@ -47,11 +47,14 @@ static int kfr_ep_bind_av(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 static int kfr_ep_bind_eq(struct kfr_ep *ep, struct kfid *bfid, u64 flags)
 {
 	struct mutex *lock = &ep->rdm->domain->lock;
-	int err = -ENODEV;
+	int err;
 
 	lockdep_assert_held(&ep->ctl);
+	err = kfi_ep_base_room(&ep->face.base);
 	mutex_lock(lock);
-	if (!kfr_ep_gone(ep))
+	if (kfr_ep_gone(ep))
+		err = -ENODEV;
+	if (!err)
 		err = kfi_ep_base_bind(&ep->face.base, bfid, flags);
 	mutex_unlock(lock);
 	return err;
