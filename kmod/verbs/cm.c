@@ -434,6 +434,9 @@ static void kfv_cm_dispatch(struct kfv_conn *conn, struct rdma_cm_event *event)
 		kfv_cm_failed(conn, event->status);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
+		/* The peer repeats its request until it is answered. */
+		if (conn->state == KFV_CLOSED)
+			rdma_disconnect(conn->id);
 		kfv_cm_disconnected(conn);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -546,7 +549,9 @@ static int kfv_connect_start(struct kfv_ep *ep)
 	/* An event handler that runs now sees another id, and does nothing. */
 	mutex_lock(&conn->lock);
 	conn->id = NULL;
-	WRITE_ONCE(conn->state, KFV_IDLE);
+	/* An event may have failed the connection, which stays so. */
+	if (conn->state == KFV_CONNECTING)
+		WRITE_ONCE(conn->state, KFV_IDLE);
 	kfv_conn_answered(conn);
 	mutex_unlock(&conn->lock);
 	rdma_destroy_id(id);
