@@ -96,22 +96,30 @@ long kfd_ep_open(struct kfd_call *call)
  * kfd_cancel() - KFAB_IOC_CANCEL
  * @call: the call in progress
  *
- * Context: Process, may sleep. Takes ep->sem for reading.
+ * One thread searches at a time, since reports wait for each search.
+ *
+ * Context: Process, may sleep. Takes ep->sem for reading, and obj->readers.
  * Return: 0, or a negative errno as listed at struct kfab_cancel.
  */
 long kfd_cancel(struct kfd_call *call)
 {
 	struct kfab_cancel *arg = call->arg;
 	struct kfd_obj *obj;
-	long ret = -EOPNOTSUPP;
+	long ret;
 
 	obj = kfd_pin(call, arg->ep, KFD_SENDERS | KFD_RECEIVERS);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	if (down_read_interruptible(&kfd_ep_obj(obj)->sem))
 		return -EINTR;
-	if (KFD_HAS(kfd_ep_of(obj)->ops, cancel))
+	if (!KFD_HAS(kfd_ep_of(obj)->ops, cancel)) {
+		ret = -EOPNOTSUPP;
+	} else if (kfd_read_lock(&obj->readers)) {
+		ret = -EINTR;
+	} else {
 		ret = kfd_op_cancel(kfd_ep_obj(obj), arg->context);
+		mutex_unlock(&obj->readers);
+	}
 	up_read(&kfd_ep_obj(obj)->sem);
 	return ret;
 }

@@ -10,7 +10,8 @@
  *   ep->sem			an endpoint: read to post, write to alter
  *   obj->readers		one CQ, EQ, counter, channel, profile or poll set: look,
  *				copy out, remove is done by one thread at a time.
- *				For an address vector and a memory region: alter
+ *				For an address vector and a memory region: alter. For an
+ *				endpoint: search what may be cancelled
  *     mmap_lock		faults while an answer is copied out
  *       client->objects' xa_lock
  *				handles, users, sums; a spinlock taken with interrupts
