@@ -111,12 +111,14 @@ static long kfd_batch_reads(struct kfd_call *call)
 }
 
 /*
- * A woken thread that fails, or that a signal may be about to end, does not keep its
- * turn: a look at the set hands it on.
+ * A woken thread whose reads fail, or that a signal may be about to end, does not keep
+ * its turn: a look at the set hands it on.
  */
-static void kfd_batch_hand_on(struct kfd_obj *set, long ret)
+static void kfd_batch_hand_on(struct kfd_call *call, struct kfd_obj *set, long ret)
 {
-	if (set && (ret < 0 || signal_pending(current)))
+	const struct kfab_batch *arg = call->arg;
+
+	if (set && (ret < (long)arg->read_count || signal_pending(current)))
 		kfi_wait_until(kfd_wait_of(set), KFI_DEADLINE_NOW);
 }
 
@@ -161,6 +163,6 @@ long kfd_batch(struct kfd_call *call)
 		ret = -EFAULT;
 	if (!ret)
 		ret = kfd_batch_reads(call);
-	kfd_batch_hand_on(set, ret);
+	kfd_batch_hand_on(call, set, ret);
 	return ret;
 }

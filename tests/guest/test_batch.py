@@ -740,6 +740,26 @@ def test_batch_whose_result_has_no_room_hands_its_turn_on(
     assert len(cq.read()) == 1
 
 
+def test_batch_that_ends_before_all_reads_hands_its_turn_on(
+    mock: Mock,
+    in_thread: InThread,
+    exclusive: tuple[kp.WaitSet, kp.CompletionQueue],
+    memory: raw.Pages,
+) -> None:
+    """W3, V4, X2: its first read finds nothing, the second has no room for its result."""
+    wait_set, cq = exclusive
+    batch = Batch(mock, wait=wait_set._handle, deadline=NONE)
+    batch.read(mock.cq(wait_set=wait_set))
+    batch.read(cq)
+    batch.build()
+    batch.arg.reads = memory.put(bytes(batch.read_array)[:ELEMENT], at_end=True)
+    call = in_thread(batch.again).asleep()
+    other = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
+    mock.inject(mock.endpoint(cq=cq))
+    assert call.result() == 1
+    other.result()
+
+
 def test_library_posts_many_messages_in_one_call(msg_pair: tuple[Side, Side]) -> None:
     """V6: sixteen receives, and sixteen messages for them: two calls; each arrives in order."""
     left, right = msg_pair
