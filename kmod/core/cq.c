@@ -97,6 +97,43 @@ static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
 	slot->flags &= ~KFI_SOLICITED;
 }
 
+/*
+ * How far peers may fill the ring: half of it, as the other half is for what the ULP
+ * has posted; or as far as a reader waits for.
+ */
+static u32 kfi_cq_most(const struct kfi_cq *cq)
+{
+	lockdep_assert_held(&cq->src.lock);
+	return max3(cq->size / 2, cq->want, 1U);
+}
+
+/*
+ * Half of what peers may fill is free, also for what is reserved: the providers that
+ * wait may try again. Not earlier, or they would be refused again at once; but a reader
+ * that waits for more entries must get them.
+ */
+static void kfi_cq_offer_room(struct kfi_cq *cq)
+{
+	const u32 used = kfi_cq_fill(cq) + cq->reserved;
+	struct kfi_cq_room *room, *next;
+
+	lockdep_assert_held(&cq->src.lock);
+	if (used > kfi_cq_most(cq) / 2 && used >= cq->want && !cq->overrun)
+		return;
+	list_for_each_entry_safe(room, next, &cq->rooms, link) {
+		list_del_init(&room->link);
+		queue_work(kfi_handler_wq, &room->work);
+	}
+}
+
+/* Nothing is stored any more, so there is room for everything. */
+static void kfi_cq_overrun(struct kfi_cq *cq)
+{
+	lockdep_assert_held(&cq->src.lock);
+	cq->overrun = true;
+	kfi_cq_offer_room(cq);
+}
+
 /**
  * kfi_cq_store() - first phase of a publication on a CQ
  * @fcq: the CQ
@@ -123,7 +160,7 @@ void kfi_cq_store(struct kfid_cq *fcq, const struct kfi_completion *comp,
 
 	spin_lock_irqsave(&cq->src.lock, flags);
 	if (cq->overrun || kfi_cq_fill(cq) == cq->size) {
-		cq->overrun = true;
+		kfi_cq_overrun(cq);
 		wake->why = KFI_WHY_OVERRUN;
 	} else {
 		kfi_cq_put(cq, comp);
@@ -156,35 +193,6 @@ bool kfi_cq_has_room(struct kfid_cq *fcq)
 	return kfi_cq_fill(cq) < cq->size;
 }
 EXPORT_SYMBOL_GPL(kfi_cq_has_room);
-
-/*
- * How far peers may fill the ring: half of it, as the other half is for what the ULP
- * has posted; or as far as a reader waits for.
- */
-static u32 kfi_cq_most(const struct kfi_cq *cq)
-{
-	lockdep_assert_held(&cq->src.lock);
-	return max3(cq->size / 2, cq->want, 1U);
-}
-
-/*
- * Half of what peers may fill is free, also for what is reserved: the providers that
- * wait may try again. Not earlier, or they would be refused again at once; but a reader
- * that waits for more entries must get them.
- */
-static void kfi_cq_offer_room(struct kfi_cq *cq)
-{
-	const u32 used = kfi_cq_fill(cq) + cq->reserved;
-	struct kfi_cq_room *room, *next;
-
-	lockdep_assert_held(&cq->src.lock);
-	if (used > kfi_cq_most(cq) / 2 && used >= cq->want)
-		return;
-	list_for_each_entry_safe(room, next, &cq->rooms, link) {
-		list_del_init(&room->link);
-		queue_work(kfi_handler_wq, &room->work);
-	}
-}
 
 /**
  * kfi_cq_reserve() - keep room for a completion that a peer causes

@@ -867,6 +867,19 @@ def test_reader_that_waits_for_many_messages_gets_them(
     assert len(call.result()) >= 14
 
 
+def test_queue_that_overruns_makes_nobody_wait(rdm: RdmNet, node: Node) -> None:
+    """Q2: it stores nothing any more, so what waited for room in it may come."""
+    a, b = begun_here(rdm, node, size=16)
+    a.ep.multi_recv(a.buffer[:256])
+    requests = [b.send(number(a), b"") for _ in range(9)]
+    while any(request.sent for request in requests):
+        b.handle_one()
+    assert not requests[8].done
+    for _ in range(9):
+        a.ep.send(a.buffer[:8])
+    b.handle_until(Op.RESUME)
+
+
 def test_peer_that_fills_a_queue_leaves_room_for_what_is_posted(rdm: RdmNet, node: Node) -> None:
     """Q2: it acknowledges the sends once it is told that its own messages have no room."""
     a, b = begun_here(rdm, node, size=16)
