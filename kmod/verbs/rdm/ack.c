@@ -49,7 +49,7 @@ static void kfr_ctl_link(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	if (ctl->hdr.op == KFR_OP_RESUME || ctl->hdr.op == KFR_OP_LEAVE)
 		ctl->hdr.count = cpu_to_le32(conn->rx_count);
 	if (ctl->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->nwants, conn->nwants + 1);
+		conn->nwants++;
 	list_move_tail(&ctl->item.link, &conn->urgent);
 	if (ctl->hdr.op != KFR_OP_RESUME && ++conn->nctls > KFR_CTLS_MAX)
 		WRITE_ONCE(conn->flooded, true);
@@ -76,7 +76,7 @@ struct kfr_job *kfr_ctl_unlink(struct kfr_conn *conn, struct kfr_ctl *ctl)
 	}
 	conn->nctls--;
 	if (ctl->hdr.op == KFR_OP_WANT)
-		WRITE_ONCE(conn->nwants, conn->nwants - 1);
+		conn->nwants--;
 	if (job)
 		list_del_init(&ctl->item.link);
 	else
@@ -95,15 +95,19 @@ struct kfr_job *kfr_ctl_unlink(struct kfr_conn *conn, struct kfr_ctl *ctl)
  * receive control messages, and kfr_ctl_added() ends the connection.
  *
  * Context: any; a kfr_rx.lock may be held. kfr_ctl_added() follows without it.
+ * Return: false: it is one WANT too many, and was not queued.
  */
-void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
+bool kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 {
+	bool full = false;
 	struct kfr_ctl *ctl;
 	unsigned long irq;
 
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
 		/* Nothing is sent any more. */
+	} else if (hdr->op == KFR_OP_WANT && conn->nwants >= KFR_WANTS_MAX) {
+		full = true;
 	} else if (list_empty(&conn->free_ctls)) {
 		WRITE_ONCE(conn->flooded, true);
 	} else {
@@ -113,6 +117,7 @@ void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 		kfr_ctl_link(conn, ctl);
 	}
 	spin_unlock_irqrestore(&conn->lock, irq);
+	return !full;
 }
 
 /*

@@ -296,7 +296,7 @@ enum kfr_conn_state {
  *	once under that kfr_rx.lock, never cleared, read without
  * @nctls: control messages on @urgent but RESUMEs, of which a flow has one at most
  * @flooded: there were too many; written once, also read without @lock
- * @nwants: of those, WANTs; read without @lock by kfr_wants_full()
+ * @nwants: of those, WANTs
  * @ack_due: the pump shall send an ACK for @rx_seq
  * @ack_lazy: an ACK may wait for a message to travel with
  * @timing: @ack_timer runs
@@ -735,7 +735,7 @@ void kfr_reply(struct kfr_conn *conn, const struct kfr_hdr *req, u8 op,
 	       enum kfr_status status, size_t len, size_t over);
 void kfr_reply_hdr(struct kfr_hdr *hdr, const struct kfr_hdr *req, u8 op,
 		   enum kfr_status status, size_t len, size_t over);
-void kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
+bool kfr_ctl_add(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 void kfr_ctl_add_fin(struct kfr_job *job);
 void kfr_ctl_add_resume(struct kfr_gate *gate, bool gone);
 struct kfr_job *kfr_ctl_unlink(struct kfr_conn *conn, struct kfr_ctl *ctl);

@@ -280,8 +280,13 @@ void kfr_rx_resume_room(struct work_struct *work)
 	kfr_rx_resume(rx, true);
 }
 
-static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
-			  const struct kfr_recv *recv)
+/*
+ * Ask a blocked sender for what a receive matches. A slow peer must not accumulate WANTs,
+ * so RESUME takes the place of one too many. Without a blocked flow none is needed: RESUME
+ * is on its way.
+ */
+static void kfr_want(struct kfr_rx *rx, struct kfr_conn *conn,
+		     const struct kfr_recv *recv)
 {
 	struct kfr_hdr hdr = {
 		.version = KFR_VERSION,
@@ -295,17 +300,11 @@ static void kfr_send_want(const struct kfr_rx *rx, struct kfr_conn *conn,
 		.data = cpu_to_le64(recv->ignore),
 	};
 
-	kfr_ctl_add(conn, &hdr);
-	kfr_ctl_added(conn);
-}
-
-/*
- * Send RESUME instead of another WANT? A slow peer must not accumulate WANTs.
- * The count may be stale: it only limits.
- */
-static bool kfr_wants_full(const struct kfr_conn *conn)
-{
-	return READ_ONCE(conn->nwants) >= KFR_WANTS_MAX;
+	lockdep_assert_held(&rx->lock);
+	if (!kfr_ctl_add(conn, &hdr) &&
+	    xa_get_mark(&rx->flows, kfr_flow_index(conn, false),
+			kfr_flow_mark(false)))
+		kfr_resume_one(rx, conn, false);
 }
 
 /**
@@ -323,23 +322,18 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 	struct kfr_conn *conn;
 	unsigned long i = 0;
 	unsigned long irq;
-	bool all;
 
 	do {
 		spin_lock_irqsave(&rx->lock, irq);
 		conn = kfr_flow_next(rx, &i, false);
-		all = conn && kfr_wants_full(conn);
-		if (all)
-			kfr_resume_one(rx, conn, false);
+		if (conn && (!recv->directed || recv->src.ip == conn->remote))
+			kfr_want(rx, conn, recv);
 		spin_unlock_irqrestore(&rx->lock, irq);
 		if (!conn)
 			break;
-		if (all)
-			kfr_ctl_added(conn);
-		else if (!recv->directed || recv->src.ip == conn->remote)
-			kfr_send_want(rx, conn, recv);
+		kfr_ctl_added(conn);
 		kfr_conn_put(conn);
-	} while (conn);
+	} while (true);
 }
 
 /**
@@ -354,20 +348,12 @@ void kfr_rx_send_wants(struct kfr_rx *rx, const struct kfr_recv *recv)
 void kfr_rx_send_want_to(struct kfr_rx *rx, struct kfr_conn *conn,
 			 const struct kfr_recv *recv)
 {
-	unsigned long i = kfr_flow_index(conn, false);
 	unsigned long irq;
-	bool all;
 
 	spin_lock_irqsave(&rx->lock, irq);
-	all = kfr_wants_full(conn) &&
-	      xa_get_mark(&rx->flows, i, kfr_flow_mark(false));
-	if (all)
-		kfr_resume_one(rx, conn, false);
+	kfr_want(rx, conn, recv);
 	spin_unlock_irqrestore(&rx->lock, irq);
-	if (all)
-		kfr_ctl_added(conn);
-	else
-		kfr_send_want(rx, conn, recv);
+	kfr_ctl_added(conn);
 }
 
 /**

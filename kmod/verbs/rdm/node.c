@@ -502,7 +502,9 @@ void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn)
 	spin_lock_irqsave(&node->lock, irq);
 	WRITE_ONCE(conn->heard, true);
 	list_del_init(&conn->silent);
-	if (conn->passive && conn->proven && conn->remote != node->ip)
+	/* It may have ended meanwhile, and then replaces no other. */
+	if (conn->passive && conn->proven && conn->remote != node->ip &&
+	    xa_load(&node->conns, conn->slot) == conn)
 		kfr_node_supersede(node, conn);
 	spin_unlock_irqrestore(&node->lock, irq);
 }
