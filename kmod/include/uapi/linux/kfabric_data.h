@@ -114,8 +114,7 @@ struct kfab_connect {
  *
  * Errors:
  *
- *  - EINVAL: private data that is too long; a request of another passive endpoint; a
- *    handle of another class
+ *  - EINVAL: private data that is too long; a handle of another class
  *  - EOPNOTSUPP: the provider has no passive endpoints
  *  - ENODEV: the device is gone, and the request with it: its handle has ended
  */
