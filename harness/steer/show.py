@@ -12,7 +12,9 @@ from kfabric.steer.board import uses
 from kfabric.steer.plan import Aim, Function
 from kfabric.vm import sourcelines
 
-HEADS = ("point", "module", "passed", "held", "ms")
+HEADS = ("point", "module", "passed", "held", "ms", "")
+LONGEST = 20
+"""Characters of the bar of the point that was held longest."""
 
 
 @dataclass
@@ -31,9 +33,11 @@ class Held:
     holds: int = 0
     held_ns: int = 0
 
-    def cells(self) -> list[str]:
-        name = (self.point, self.module)
-        return [*name, str(self.visits), str(self.holds), f"{self.held_ns / 1e6:.1f}"]
+    def cells(self, longest_ns: int) -> list[str]:
+        """Its cells; the last one is a bar, as long as it was held."""
+        counts = (str(self.visits), str(self.holds), f"{self.held_ns / 1e6:.1f}")
+        bar = "█" * -(-LONGEST * self.held_ns // max(longest_ns, 1))
+        return [self.point, self.module, *counts, bar]
 
     def place(self) -> str:
         """The point with its module, and its line of source if that is known."""
@@ -78,7 +82,8 @@ def _name(functions: Sequence[Function], offset: int) -> str:
     return f"{functions[at].name}+{offset - functions[at].offset:#x}"
 
 
-def markdown(held: Iterable[Held]) -> str:
+def markdown(held: Sequence[Held]) -> str:
     """The table of all of them."""
-    lines = [row(HEADS), row(["---"] * len(HEADS)), *(row(one.cells()) for one in held)]
-    return "".join(lines)
+    longest = max((one.held_ns for one in held), default=0)
+    heads = [row(HEADS), row(["---"] * len(HEADS))]
+    return "".join([*heads, *(row(one.cells(longest)) for one in held)])
