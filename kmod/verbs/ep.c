@@ -75,16 +75,28 @@ static int kfv_ep_close(struct kfid *fid)
 	return 0;
 }
 
+/*
+ * RDMA CM's threads wait for conn->lock, so nothing is allocated in it. A removal waits
+ * for ctl, so no allocation begins once the device is gone.
+ */
+static int kfv_ep_make_room(struct kfv_ep *ep, const struct kfid *bfid)
+{
+	lockdep_assert_held(&ep->conn->ctl);
+	if (kfv_gone(ep->domain->dev))
+		return -ENODEV;
+	if (!bfid || bfid->fclass != KFI_CLASS_EQ)
+		return 0;
+	return kfi_ep_base_room(&ep->base);
+}
+
 static int kfv_ep_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	struct kfv_ep *ep = container_of(fid, struct kfv_ep, base.ep.fid);
 	struct kfv_conn *conn = ep->conn;
-	int err = 0;
+	int err;
 
 	mutex_lock(&conn->ctl);
-	/* RDMA CM's threads wait for the lock below, so nothing is allocated in it. */
-	if (bfid && bfid->fclass == KFI_CLASS_EQ)
-		err = kfi_ep_base_room(&ep->base);
+	err = kfv_ep_make_room(ep, bfid);
 	/* Either this sees that the device is gone, or kfv_conn_report_loss() sees the EQ. */
 	mutex_lock(&conn->lock);
 	if (kfv_gone(ep->domain->dev))
