@@ -598,9 +598,8 @@ static void kfr_conn_expire(struct work_struct *work)
 	if (seen != conn->seen || (!conn->leaving && owes))
 		conn->seen_at = jiffies;
 	unheard = conn->passive && !READ_ONCE(conn->heard);
-	/* Twice: the side that has begun it can leave it first. */
 	silent = unheard && idle_time &&
-		 time_after_eq(jiffies, conn->seen_at + 2 * idle_time);
+		 time_after_eq(jiffies, conn->seen_at + idle_time);
 	idle = !unheard && kfr_conn_quiet(conn) &&
 	       time_after_eq(jiffies, conn->seen_at + KFR_IDLE_MIN);
 	conn->left = conn->left && idle && seen == conn->seen && !owes;
