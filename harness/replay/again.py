@@ -44,21 +44,19 @@ class _Replay:
 
 
 @contextmanager
-def replaying(
-    execution: Execution, function: int = 0, near: int = 0, value: int = 0, end: int = 0
-) -> Iterator[_Replay]:
+def replaying(execution: Execution, function: int = 0, **looking: int) -> Iterator[_Replay]:
     """A guest that will do the same again.
 
     Args:
         function: the address of the one whose calls are counted; 0: none.
-        near, value, end: as in :class:`Counter`.
+        looking: the other fields of :class:`Counter`.
 
     Raises SetupError, UsageError.
     """
     with tempfile.TemporaryDirectory(prefix="kfabric-", dir=execution.directory) as scratch:
         place = Path(scratch)
         execution.unpack(place)
-        counter = Counter(place / _BOARD, function, near, value, end)
+        counter = Counter(place / _BOARD, function, **looking)
         plugin = counter.argv() if function else []
         with Machine(execution.about.hardware, place, Mode.REPLAY, plugin) as machine:
             yield _Replay(machine, place, counter)
@@ -114,13 +112,10 @@ def _before(
     Raises as look().
     """
     address = moments.find(execution, moment.function) + moment.offset
-    if moment.told:
-        number = _told(execution, moment, address, seconds)
-    else:
-        number = moment.number or _calls(execution, moment, address, seconds)
+    number = _number(execution, moment, address, seconds)
     for rest in (*_LEFT, number):
         near = max(0, number - 1 - rest)
-        with replaying(execution, address, near) as guest:
+        with replaying(execution, address, near=near) as guest:
             deadline = time.monotonic() + seconds
             if near and not guest.machine.stop_after(guest.counter, deadline):
                 raise _too_few(moment)
@@ -132,6 +127,32 @@ def _before(
             with guest.machine.kept_awake():
                 yield commands, Stop(address, left)
             return
+
+
+def _number(execution: Execution, moment: Moment, address: int, seconds: float) -> int:
+    """Which visit of its place a moment is, from 1 on. Raises as look()."""
+    if moment.told:
+        return _told(execution, moment, address, seconds)
+    if moment.beside:
+        return _beside(execution, moment, moment.beside, address, seconds)
+    return moment.number or _calls(execution, moment, address, seconds)
+
+
+def _beside(
+    execution: Execution, moment: Moment, other: Moment, address: int, seconds: float
+) -> int:
+    """The number of a moment that is the last one before another one, or the next one after it."""
+    place = moments.find(execution, other.function) + other.offset
+    at = _number(execution, other, place, seconds)
+    with replaying(execution, place, other=address, at=at) as guest:
+        guest.machine.finish(time.monotonic() + seconds)
+        reached, before = guest.counter.calls() >= at, guest.counter.others()
+    if not reached:
+        raise _too_few(other)
+    if not (before or moment.after):
+        raise UsageError(f"the guest has not {_did(moment)} {moment.place} before {other}")
+    say(f"{moment.place} was {_did(moment)} {counted(before, 'time')} before {other}")
+    return before + moment.after
 
 
 def _calls(execution: Execution, moment: Moment, address: int, seconds: float) -> int:

@@ -51,8 +51,9 @@ def main(argv: Sequence[str]) -> int:
         type=_moment,
         metavar="MOMENT",
         help="show where the guest was: 'last call of FUNCTION', 'call 12 of FUNCTION', "
-        "'visit 12 of FUNCTION+0xOFFSET', or an event of the verdict's story: 'at 15.638 ms', "
-        "'wait 12', 'publication 500 of THREAD/ID'",
+        "'visit 12 of FUNCTION+0xOFFSET', an event of the verdict's story: 'at 15.638 ms', "
+        "'wait 12', 'publication 500 of THREAD/ID'; or 'last call of FUNCTION before MOMENT', "
+        "'next call of FUNCTION after MOMENT'",
     )
     parser.add_argument(
         "--gdb", action="store_true", help="open gdb there, or at the beginning of the execution"

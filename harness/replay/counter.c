@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /*
  * A plugin for QEMU's TCG that counts how often a guest executes an instruction, the first one
- * of a function. It may also tell which of the calls returned a value.
+ * of a function. It may also tell which of the calls returned a value, or how often another
+ * instruction was executed before one of the calls.
  *
  *	argument	meaning
  *	board=FILE	shared with the harness, see struct board
@@ -10,6 +11,8 @@
  *			soon after it; 0: never
  *	value=N		what a call returns; 0: none is looked for
  *	end=HEX		of the function that returns it
+ *	other=HEX	of the other instruction; 0: there is none
+ *	at=N		the call before which it is counted
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +28,7 @@ struct board {
 	uint64_t calls;
 	uint64_t stopped;	/* the harness has what it wanted: the guest is fast again */
 	uint64_t returned;	/* the first call that returned the value; 0: none */
+	uint64_t others;	/* how often the other one came before the call */
 };
 
 /* Calls in progress: an interrupt may come in each of them, and calls the function, too. */
@@ -39,6 +43,7 @@ static struct board *board;
 static uint64_t address, end;
 static uint64_t near;
 static uint64_t value;
+static uint64_t other, at, others;
 static struct qemu_plugin_register *result, *stack;
 static struct call in_progress[DEPTH];
 
@@ -94,8 +99,17 @@ static void called(unsigned int cpu, void *data)
 	__atomic_store_n(&board->calls, calls, __ATOMIC_RELAXED);
 	if (value)
 		note(calls);
+	if (calls == at)
+		board->others = others;
 	if (near && calls >= near && !__atomic_load_n(&board->stopped, __ATOMIC_RELAXED))
 		nanosleep(&nap, NULL);
+}
+
+static void other_called(unsigned int cpu, void *data)
+{
+	(void)cpu;
+	(void)data;
+	others++;
 }
 
 static void returns(unsigned int cpu, void *data)
@@ -142,6 +156,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 		if (qemu_plugin_insn_vaddr(insn) == address)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, called, access, NULL);
+		if (other && qemu_plugin_insn_vaddr(insn) == other)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, other_called, access, NULL);
 		if (value && leaves(insn))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, returns, access, NULL);
 	}
@@ -163,6 +179,10 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 			value = strtoull(argv[i] + 6, NULL, 10);
 		else if (!strncmp(argv[i], "end=", 4))
 			end = strtoull(argv[i] + 4, NULL, 16);
+		else if (!strncmp(argv[i], "other=", 6))
+			other = strtoull(argv[i] + 6, NULL, 16);
+		else if (!strncmp(argv[i], "at=", 3))
+			at = strtoull(argv[i] + 3, NULL, 10);
 	}
 	if (!board || !address || strcmp(info->target_name, "x86_64")) {
 		fprintf(stderr, "kfabric: the plugin has no board or no address, or no x86-64 guest\n");

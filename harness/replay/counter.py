@@ -14,7 +14,7 @@ from kfabric.vm import plugins
 from kfabric.vm.argv import quote
 
 SOURCE = Path(__file__).with_name("counter.c")
-BOARD = struct.Struct("<QQQ")
+BOARD = struct.Struct("<QQQQ")
 _STOPPED = 8
 
 
@@ -28,6 +28,7 @@ class Counter:
         near: from this call on the guest is slow; 0: never.
         value: which call returns it is told, too; 0: none.
         end: of the function, if there is a value.
+        other: of another instruction, which is counted up to call ``at``; 0: none.
     """
 
     board: Path
@@ -35,13 +36,16 @@ class Counter:
     near: int = 0
     value: int = 0
     end: int = 0
+    other: int = 0
+    at: int = 0
 
     def argv(self) -> list[str]:
         """QEMU's arguments. Raises SetupError: the plugin cannot be compiled."""
         file, board = quote(plugins.ensure(SOURCE)), quote(self.board)
         words = f"file={file},board={board},address={self.address:#x},near={self.near}"
         looking = f",value={self.value},end={self.end:#x}" if self.value else ""
-        return ["-plugin", words + looking]
+        beside = f",other={self.other:#x},at={self.at}" if self.other else ""
+        return ["-plugin", words + looking + beside]
 
     def calls(self) -> int:
         """How often it was called so far."""
@@ -51,9 +55,12 @@ class Counter:
         """The first call that has returned the value; 0: none so far."""
         return self._read()[2]
 
-    def _read(self) -> tuple[int, int, int]:
-        calls, stopped, returned = BOARD.unpack(self.board.read_bytes())
-        return calls, stopped, returned
+    def others(self) -> int:
+        """How often the other instruction was executed before call ``at``."""
+        return self._read()[3]
+
+    def _read(self) -> tuple[int, ...]:
+        return BOARD.unpack(self.board.read_bytes())
 
     def stopped(self) -> None:
         """The guest need not be slow any more."""

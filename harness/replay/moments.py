@@ -3,7 +3,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from kfabric import names
@@ -15,6 +15,7 @@ _MOMENT = re.compile(
     r"(?:last(?: call| visit)?|(?:call|visit) (?P<number>[1-9]\d{0,8}))"
     r" of (?P<name>[\w.]+)(?P<offset>\+0x[0-9a-f]{1,8})?"
 )
+_BESIDE = re.compile(r"(last|next) ((?:call|visit) of \S+) (before|after) (.+)")
 _TOLD = re.compile(r"(?:at \d+\.\d{3} ms|(?:wait|publication) \d+)(?: of \S+)?")
 _CLOCK = "ktime_get_mono_fast_ns"
 """Where records get their times from: bpf_ktime_get_ns() is nothing else."""
@@ -28,22 +29,31 @@ class Moment:
         number: from the beginning, from 1 on; 0: the last one.
         offset: of an instruction, from that of the function.
         told: the words for an event of a story instead; the function is then the tracer's clock.
+        beside: the moment before which it is the last one, or after which it is the next one.
+        after: after that one.
     """
 
     function: str
     number: int = 0
     offset: int = 0
     told: str = ""
+    beside: Self | None = None
+    after: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """It, from the user's words. Raises ValueError."""
         if _TOLD.fullmatch(text):
             return cls(_CLOCK, told=text)
+        if found := _BESIDE.fullmatch(text):
+            order, what, side, other = found.groups()
+            if (order, side) in (("last", "before"), ("next", "after")):
+                one = cls.parse(f"last {what}")
+                return replace(one, beside=cls.parse(other), after=side == "after")
         if not (found := _MOMENT.fullmatch(text)):
             raise ValueError(
-                f"{text!r} is not like 'last call of f', 'visit 12 of f+0x34', 'at 0.012 ms' "
-                "or 'wait 7'"
+                f"{text!r} is not like 'last call of f', 'visit 12 of f+0x34', 'at 0.012 ms', "
+                "'wait 7' or 'last call of f before wait 7'"
             )
         return cls(found["name"], int(found["number"] or 0), int(found["offset"] or "0", 16))
 
@@ -63,6 +73,10 @@ class Moment:
         if self.told:
             return self.told
         what = "visit" if self.offset else "call"
+        if self.beside and self.after:
+            return f"next {what} of {self.place} after {self.beside}"
+        if self.beside:
+            return f"last {what} of {self.place} before {self.beside}"
         which = f"{what} {self.number}" if self.number else f"last {what}"
         return f"{which} of {self.place}"
 

@@ -274,7 +274,29 @@ def test_moment_is_the_last_call_or_one_with_a_number() -> None:
     assert str(Moment("wait", 3)) == "call 3 of wait"
 
 
-@pytest.mark.parametrize("text", ["", "wait", "call 0 of wait", "first of wait", "last of a b"])
+def test_moment_may_be_named_after_another_one() -> None:
+    """Of any kind, and as it is shown."""
+    for words in (
+        "last call of ring before wait 7",
+        "next visit of wait+0x1f after call 3 of ring",
+        "last call of ring before next call of wait after at 0.012 ms of python3/125",
+    ):
+        assert str(Moment.parse(words)) == words
+    ring = Moment.parse("next call of ring after wait 7")
+    assert (ring.function, ring.number, ring.after, ring.beside) == (
+        *("ring", 0, True),
+        Moment.parse("wait 7"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "wait", "call 0 of wait", "first of wait", "last of a b"),
+        *("next call of wait", "next call of wait before wait 7", "last call of wait after wait 7"),
+        "last call of wait before dawn",
+    ],
+)
 def test_other_words_are_no_moment(text: str) -> None:
     """They are refused while the command line is read."""
     with pytest.raises(ValueError, match="is not like"):
@@ -360,6 +382,43 @@ class Called:
     def _stop_after(self, count: Any, _: float) -> bool:
         self._calls = min(self.total, count.near + self.late)
         return bool(self.total >= count.near)
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("last call of ring before call 3 of wait", 5),
+        ("next call of ring after call 3 of wait", 6),
+        ("last call of ring before last call of wait", 5),
+    ],
+)
+def test_call_before_another_moment_is_counted_up_to_it(
+    monkeypatch: pytest.MonkeyPatch, kept: Execution, words: str, number: int
+) -> None:
+    """W1: five calls of ring come before the third call of wait, the last one."""
+    asked: list[dict[str, int]] = []
+    stops: list[Stop] = []
+
+    @contextlib.contextmanager
+    def replaying(_: Execution, function: int = 0, **looking: int) -> Iterator[Any]:
+        asked.append({"function": function, **looking})
+        counted = SimpleNamespace(calls=lambda: 0 if "near" in looking else 3, others=lambda: 5)
+        machine = SimpleNamespace(
+            finish=lambda _: None, kept_awake=contextlib.nullcontext, debugger=""
+        )
+        yield SimpleNamespace(machine=machine, place=None, counter=counted)
+
+    def look(_commands: object, stop: Stop, _seconds: float) -> str:
+        stops.append(stop)
+        return "#0  ring ()\n"
+
+    monkeypatch.setattr(again, "replaying", replaying)
+    monkeypatch.setattr(gdb, "connecting", lambda *_: [])
+    monkeypatch.setattr(gdb, "look", look)
+    assert again.look(kept, Moment.parse(words), 1.0) == "#0  ring ()\n"
+    ring, wait = moments.find(kept, "ring"), moments.find(kept, "wait")
+    assert {"function": wait, "other": ring, "at": 3} in asked
+    assert stops == [Stop(ring, number - 1)]
 
 
 def test_function_that_was_not_called_is_wrong_usage(

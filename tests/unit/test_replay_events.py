@@ -155,9 +155,11 @@ def test_plugin_looks_for_a_value_only_if_there_is_one(
     board = tmp_path / "calls"
     assert ",value=" not in counter.Counter(board, 16).argv()[1]
     assert counter.Counter(board, 16, value=9, end=32).argv()[1].endswith(",value=9,end=0x20")
-    board.write_bytes(counter.BOARD.pack(40, 0, 17))
+    board.write_bytes(counter.BOARD.pack(40, 0, 17, 5))
     assert counter.Counter(board, 16).calls() == 40
     assert counter.Counter(board, 16).returned() == 17
+    assert counter.Counter(board, 16).others() == 5
+    assert counter.Counter(board, 16, other=32, at=7).argv()[1].endswith(",other=0x20,at=7")
 
 
 @pytest.mark.parametrize("returned", [0, 3])
@@ -170,8 +172,9 @@ def test_moment_is_the_call_that_returned_its_time(
 
     @contextlib.contextmanager
     def replaying(
-        _: Execution, _function: int = 0, _near: int = 0, value: int = 0, end: int = 0
+        _: Execution, _function: int = 0, near: int = 0, value: int = 0, end: int = 0
     ) -> Iterator[Any]:
+        assert not near
         asked.append((value, end))
         count = SimpleNamespace(returned=lambda: returned, calls=lambda: 0)
         machine = SimpleNamespace(
