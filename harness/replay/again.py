@@ -183,4 +183,7 @@ def _did(moment: Moment) -> str:
 
 
 def _too_few(moment: Moment) -> UsageError:
+    if moment.after:
+        what = f"the guest has not {_did(moment)} {moment.place} after {moment.beside}"
+        return UsageError(what)
     return UsageError(f"the guest has {_did(moment)} {moment.place} less often")

@@ -421,6 +421,12 @@ def test_call_before_another_moment_is_counted_up_to_it(
     assert stops == [Stop(ring, number - 1)]
 
 
+def test_call_that_does_not_come_again_is_named_with_its_moment() -> None:
+    """Its number is ours, so that it was called "less often" would tell nothing."""
+    error = again._too_few(Moment.parse("next call of ring after wait 7"))
+    assert error.what == "the guest has not called ring after wait 7"
+
+
 def test_function_that_was_not_called_is_wrong_usage(
     monkeypatch: pytest.MonkeyPatch, kept: Execution
 ) -> None:
