@@ -685,8 +685,11 @@ def test_reads_of_a_batch_end_a_turn(mock: Mock, in_thread: InThread) -> None:
     assert [room[0].data for room in rooms] == [1, 2]
 
 
+Exclusive = tuple[kp.WaitSet, kp.CompletionQueue]
+
+
 @pytest.fixture
-def exclusive(mock: Mock) -> tuple[kp.WaitSet, kp.CompletionQueue]:
+def exclusive(mock: Mock) -> Exclusive:
     """A set that wakes one sleeper for an entry, and its member."""
     wait_set = mock.wait_set()
     wait_set.exclusive = True
@@ -694,7 +697,7 @@ def exclusive(mock: Mock) -> tuple[kp.WaitSet, kp.CompletionQueue]:
 
 
 def test_signal_before_a_batch_has_read_hands_its_turn_on(
-    mock: Mock, in_thread: InThread, exclusive: tuple[kp.WaitSet, kp.CompletionQueue]
+    mock: Mock, in_thread: InThread, exclusive: Exclusive
 ) -> None:
     """W3, V4: hooks D4, D7: woken, it waits for another reader, and is signalled there."""
     wait_set, cq = exclusive
@@ -718,10 +721,21 @@ def test_signal_before_a_batch_has_read_hands_its_turn_on(
         assert len(reader.result()) == 1
 
 
+def woken_beside(mock: Mock, in_thread: InThread, exclusive: Exclusive, batch: Batch) -> int:
+    """Have an entry wake a batch, and wait for another thread that is woken; the batch's result."""
+    wait_set, cq = exclusive
+    call = in_thread(batch.again).asleep()
+    other = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
+    mock.inject(mock.endpoint(cq=cq))
+    result = call.result()
+    other.result()
+    return result
+
+
 def test_batch_whose_result_has_no_room_hands_its_turn_on(
     mock: Mock,
     in_thread: InThread,
-    exclusive: tuple[kp.WaitSet, kp.CompletionQueue],
+    exclusive: Exclusive,
     memory: raw.Pages,
 ) -> None:
     """W3, V4, X2: it fails with EFAULT before its first read, and another thread is woken."""
@@ -731,11 +745,7 @@ def test_batch_whose_result_has_no_room_hands_its_turn_on(
     batch.build()
     batch.arg.reads = memory.put(bytes(batch.read_array))
     memory.read_only()
-    call = in_thread(batch.again).asleep()
-    other = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
-    mock.inject(mock.endpoint(cq=cq))
-    assert call.result() == -errno.EFAULT
-    other.result()
+    assert woken_beside(mock, in_thread, exclusive, batch) == -errno.EFAULT
     memory.writable()
     assert len(cq.read()) == 1
 
@@ -743,7 +753,7 @@ def test_batch_whose_result_has_no_room_hands_its_turn_on(
 def test_batch_that_ends_before_all_reads_hands_its_turn_on(
     mock: Mock,
     in_thread: InThread,
-    exclusive: tuple[kp.WaitSet, kp.CompletionQueue],
+    exclusive: Exclusive,
     memory: raw.Pages,
 ) -> None:
     """W3, V4, X2: its first read finds nothing, the second has no room for its result."""
@@ -753,11 +763,7 @@ def test_batch_that_ends_before_all_reads_hands_its_turn_on(
     batch.read(cq)
     batch.build()
     batch.arg.reads = memory.put(bytes(batch.read_array)[:ELEMENT], at_end=True)
-    call = in_thread(batch.again).asleep()
-    other = in_thread(lambda: wait_set.wait(timeout=LIMIT)).asleep()
-    mock.inject(mock.endpoint(cq=cq))
-    assert call.result() == 1
-    other.result()
+    assert woken_beside(mock, in_thread, exclusive, batch) == 1
 
 
 def test_library_posts_many_messages_in_one_call(msg_pair: tuple[Side, Side]) -> None:
