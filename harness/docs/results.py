@@ -47,6 +47,7 @@ SECTIONS = {
     "fuzz": "Fuzzing",
     "soak": "Soak",
     "bench": "Costs",
+    "steps": "From edit to verdict",
 }
 """Title of each section, in the order of the document."""
 

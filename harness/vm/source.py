@@ -84,7 +84,11 @@ def _copy(files: dict[Path, Path], directory: Path) -> None:
     for to, path in files.items():
         (directory / to).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, directory / to)
-    # As vm/bootstrap.sh does for a checkout.
+    link_packages(directory)
+
+
+def link_packages(directory: Path) -> None:
+    """Let Python find the packages of a new checkout, as vm/bootstrap.sh does."""
     (directory / "build/python").mkdir(parents=True)
     (directory / "build/python/kfabric").symlink_to("../../harness")
 
