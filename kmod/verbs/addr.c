@@ -30,6 +30,33 @@ int kfv_port_check(const struct sockaddr_in *sin)
 }
 
 /**
+ * kfv_bind_addr() - bind an id to the address of a connected endpoint
+ * @id: the id
+ * @sin: the address; all zeros is any. RDMA CM chooses the port if it is 0
+ *
+ * The port that is chosen may be that of RDM endpoints, too.
+ *
+ * Context: process; the capability is that of the calling thread. The caller destroys
+ * @id after an error.
+ * Return: 0; -EACCES; -EADDRNOTAVAIL: no RDMA device has the address; what
+ * rdma_bind_addr() returns.
+ */
+int kfv_bind_addr(struct rdma_cm_id *id, const struct sockaddr_in *sin)
+{
+	struct sockaddr_in addr = *sin;
+	int err;
+
+	addr.sin_family = AF_INET;
+	err = kfv_port_check(&addr);
+	if (err)
+		return err;
+	err = rdma_bind_addr(id, (struct sockaddr *)&addr);
+	if (err)
+		return err == -ENODEV ? -EADDRNOTAVAIL : err;
+	return kfv_port_check((struct sockaddr_in *)&id->route.addr.src_addr);
+}
+
+/**
  * kfv_info_addr() - put an address into an info
  * @addr: where the info points to its copy, which kfi_freeinfo() frees
  * @addrlen: its length

@@ -510,19 +510,9 @@ static int kfv_connect_check(struct kfv_ep *ep)
 	}
 }
 
-/* The local port, too: while it is in use, no node can listen there. */
-static int kfv_connect_ports(const struct kfv_ep *ep,
-			     const struct sockaddr_in *dst)
-{
-	lockdep_assert_held(&ep->conn->ctl);
-	return kfv_port_check(dst) ?: kfv_port_check(&ep->src);
-}
-
 static int kfv_connect_start(struct kfv_ep *ep)
 {
 	struct kfv_conn *conn = ep->conn;
-	struct sockaddr *src = ep->src.sin_family ?
-			       (struct sockaddr *)&ep->src : NULL;
 	struct rdma_cm_id *id;
 	int err;
 
@@ -540,8 +530,11 @@ static int kfv_connect_start(struct kfv_ep *ep)
 		WRITE_ONCE(conn->state, KFV_CONNECTING);
 	}
 	mutex_unlock(&conn->lock);
+	/* While a port is in use here, no node can listen there. */
 	if (!err)
-		err = rdma_resolve_addr(id, src, (struct sockaddr *)&ep->dst,
+		err = kfv_bind_addr(id, &ep->src);
+	if (!err)
+		err = rdma_resolve_addr(id, NULL, (struct sockaddr *)&ep->dst,
 					KFV_RESOLVE_MS);
 	if (!err)
 		return 0;
@@ -572,7 +565,7 @@ static int kfv_ep_connect(struct kfid_ep *fid, const void *addr,
 	mutex_lock(&conn->ctl);
 	err = kfv_connect_check(ep);
 	if (!err)
-		err = kfv_connect_ports(ep, dst);
+		err = kfv_port_check(dst);
 	if (!err)
 		err = kfv_ep_enable(ep);
 	if (!err) {

@@ -631,6 +631,7 @@ bool kfv_fit_fabric(struct kfi_fabric_attr *fabric,
 /* addr.c */
 int kfv_info_addr(void **addr, size_t *addrlen, const struct sockaddr_in *sin);
 int kfv_port_check(const struct sockaddr_in *sin);
+int kfv_bind_addr(struct rdma_cm_id *id, const struct sockaddr_in *sin);
 int kfv_copy_addr(void *addr, size_t *addrlen, const struct sockaddr_in *sin);
 int kfv_addr_parse(struct sockaddr_in *sin, const char *node,
 		   const char *service);

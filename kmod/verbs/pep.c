@@ -479,9 +479,9 @@ static int kfv_pep_bind_addr(struct kfv_pep *pep, struct rdma_cm_id *id)
 	int err;
 
 	lockdep_assert_held(&pep->ctl);
-	err = rdma_bind_addr(id, (struct sockaddr *)&pep->addr);
+	err = kfv_bind_addr(id, &pep->addr);
 	if (err)
-		return err == -ENODEV ? -EADDRNOTAVAIL : err;
+		return err;
 	if (!id->device)
 		return 0;
 	mutex_lock(&kfv_dev_lock);
@@ -497,9 +497,6 @@ static int kfv_pep_start(struct kfv_pep *pep)
 	int err;
 
 	lockdep_assert_held(&pep->ctl);
-	err = kfv_port_check(&pep->addr);
-	if (err)
-		return err;
 	id = rdma_create_id(&init_net, kfv_pep_event, pep, RDMA_PS_TCP,
 			    IB_QPT_RC);
 	if (IS_ERR(id))

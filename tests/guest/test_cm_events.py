@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import uapi_support as raw
@@ -21,6 +22,7 @@ InThread = Callable[[Callable[[], object]], Call[object]]
 
 #: The port of RDM endpoints: the module parameter rdm_port.
 RDM_PORT = 7473
+PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @contextlib.contextmanager
@@ -323,6 +325,41 @@ def test_connection_from_the_port_of_rdm_endpoints(net: Net) -> None:
     a = net.peer(net.device.getinfo(provider="verbs", source=source, dest=net.name)[0])
     with without_capabilities():
         assert outcome(a.ep.connect) == errno.EACCES
+
+
+@contextlib.contextmanager
+def one_port() -> Iterator[None]:
+    """Let RDMA CM choose the port of RDM endpoints for port 0, once and no other."""
+    before = PORTS.read_text()
+    PORTS.write_text(f"{RDM_PORT} {RDM_PORT}")
+    try:
+        yield
+    finally:
+        PORTS.write_text(before)
+
+
+def test_port_of_rdm_endpoints_is_not_chosen_for_a_listener(net: Net) -> None:
+    """EACCES without CAP_NET_BIND_SERVICE, and the port stays free for who has it."""
+    ports = (0, RDM_PORT)
+    infos = [
+        net.device.getinfo(provider="verbs", source=(net.link.address, port))[0] for port in ports
+    ]
+    with net.fabric.eq() as eq, contextlib.ExitStack() as peps:
+        chosen, named = (peps.enter_context(net.fabric.passive_ep(info)) for info in infos)
+        for pep in (chosen, named):
+            pep.bind(eq)
+        with one_port(), without_capabilities():
+            assert outcome(chosen.listen) == errno.EACCES
+        named.listen()
+
+
+def test_port_of_rdm_endpoints_is_not_chosen_for_a_connection(net: Net) -> None:
+    """EACCES without CAP_NET_BIND_SERVICE, and the endpoint can connect afterwards."""
+    a = net.peer()
+    with one_port(), without_capabilities():
+        assert outcome(a.ep.connect) == errno.EACCES
+    a.ep.connect()
+    net.request().close()
 
 
 def outcome(call: Callable[[], None]) -> int:
