@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from socket import AF_INET
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -65,8 +66,7 @@ class RdmaLink:
 def dummy_netdev() -> Iterator[Netdev]:
     """A dummy net device that is up and has an IPv4 address, during the block.
 
-    The address is the first host of a /24 network that belongs to the device's interface
-    index alone.
+    The address is the first host of a /24 network that no other device has.
     """
     # When the kernel loads it on demand, it makes a device dummy0.
     need(["dummy"], ["numdummies=0"])
@@ -76,10 +76,24 @@ def dummy_netdev() -> Iterator[Netdev]:
         cleanup.callback(delete_netdev, name)
         route.link("add", ifname=name, kind="dummy")
         (index,) = route.link_lookup(ifname=name)
-        address = str(NETWORKS[index % len(NETWORKS)].network_address + 1)
+        address = _free_address(route, index)
         route.addr("add", index=index, address=address, prefixlen=24)
         route.link("set", index=index, state="up")
         yield Netdev(name=name, index=index, address=address)
+
+
+def _free_address(route: IPRoute, index: int) -> str:
+    """The address of the first network, from a device's index on, that no device is in.
+
+    Raises:
+        LookupError: all are taken.
+    """
+    taken = {address.get_attr("IFA_ADDRESS") for address in route.get_addr(family=AF_INET)}
+    for number in range(index, index + len(NETWORKS)):
+        address = str(NETWORKS[number % len(NETWORKS)].network_address + 1)
+        if address not in taken:
+            return address
+    raise LookupError(f"each of {len(NETWORKS)} networks has a device")
 
 
 @contextlib.contextmanager

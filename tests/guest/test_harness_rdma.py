@@ -119,3 +119,18 @@ def test_names_and_addresses_are_unique() -> None:
     with topology.dummy_netdev() as one, topology.dummy_netdev() as two:
         assert one.name != two.name and one.address != two.address
         assert max(len(one.name), len(two.name)) <= 15
+
+
+def test_networks_that_come_round_again_are_skipped_while_a_device_is_in_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two devices with one address: messages for one would go to the other."""
+    monkeypatch.setattr(topology, "NETWORKS", topology.NETWORKS[-2:])
+    with topology.dummy_netdev() as old:
+        with topology.dummy_netdev() as other:
+            assert other.address != old.address
+        with topology.dummy_netdev() as again:
+            assert again.index == old.index + len(topology.NETWORKS)
+            assert again.address == other.address
+            with pytest.raises(LookupError), topology.dummy_netdev():
+                pass
