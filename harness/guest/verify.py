@@ -183,7 +183,8 @@ class VerifyWakeups:
     def _cases(self, report: pytest.TestReport, cut: Cut) -> Iterator[Case]:
         """The recordings of the test up to now, judged: kfabric's, then the user's."""
         if report.when == "call" or cut.news():
-            yield examine(self._session.recorder(), cut.look(), Rules(since=cut.t_begin))
+            # A probe that was detached stays so: in the middle of a wait it would see a part.
+            yield examine(cut.recorder, cut.look(), Rules(since=cut.t_begin))
         if self._witness and (case := self._witness.judge()):
             yield case
 

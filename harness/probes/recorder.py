@@ -186,7 +186,7 @@ class Cut:
     """The recording from the cut's begin to its last :meth:`look`."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+        self.recorder = recorder
         self._begin = self._looked = recorder.moment()
         self._known = recorder.objects()
         self._absences = recorder.absences
@@ -204,20 +204,20 @@ class Cut:
         The events of that time are missing, and so are the ends of the waits that were
         open: counts prove nothing.
         """
-        return self._recorder.absences != self._absences
+        return self.recorder.absences != self._absences
 
     def news(self) -> bool:
         """Have there been waits, wakes or losses since the last look? Objects do not count."""
-        begin, end = self._looked, self._recorder.moment()
+        begin, end = self._looked, self.recorder.moment()
         if _without_tallies(begin) != _without_tallies(end):
             return True
-        blob = self._recorder.read(begin.position, end.position)
+        blob = self.recorder.read(begin.position, end.position)
         return any(data[0] in _NEWS for data in split(blob))
 
     def look(self) -> Recording:
         """The recording so far; the cut continues."""
-        end = self._looked = self._recorder.moment()
-        blob = self._recorder.read(self._begin.position, end.position)
+        end = self._looked = self.recorder.moment()
+        blob = self.recorder.read(self._begin.position, end.position)
         records = [*unpack(split(self._known)), *unpack(split(blob))]
         old, new = self._begin.counters.losses, end.counters.losses
         finished = {(r.tid, r.t_begin) for r in records if isinstance(r, WaitRecord)}
@@ -225,7 +225,7 @@ class Cut:
         return Recording(
             records=tuple(records),
             tallies=count(records) if self.blind else _tallies(self._begin, end, records),
-            threads=self._recorder.probe.threads(_tids(records)),
+            threads=self.recorder.probe.threads(_tids(records)),
             losses=new - old,
             t_stop=end.t,
             # While the probe was detached, there is nothing to compare the kernel's view with.
@@ -236,7 +236,7 @@ class Cut:
         """End the cut. May be called again."""
         if not self._over:
             self._over = True
-            self._recorder.release()
+            self.recorder.release()
 
 
 _NEWS = frozenset((WaitRecord.KIND, SignalRecord.KIND, WakeRecord.KIND))

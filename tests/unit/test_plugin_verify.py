@@ -41,7 +41,12 @@ class Session:
     def cut(self):
         self.played.clear()
         self.open = SimpleNamespace(
-            t_begin=0, look=self.look, news=lambda: True, drop=lambda: None, blind=False
+            t_begin=0,
+            recorder=self,
+            look=self.look,
+            news=lambda: True,
+            drop=lambda: None,
+            blind=False,
         )
         return self.open
 
@@ -157,6 +162,25 @@ def test_two_views_that_differ_fail(run: Run) -> None:
     result = run("def test_a(play): play('unsure-views')")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the two views differ: the tracepoints saw 1 *functions 2*"])
+
+
+def test_judging_attaches_no_probe(run: Run) -> None:
+    """After an unload, the waits of threads that go on would be seen in parts."""
+    result = run(
+        """
+@pytest.fixture
+def threads(session):
+    yield
+    assert not session.attached
+
+def test_a(session, threads):
+    session.detach()
+
+def test_b(session):
+    assert session.attached
+"""
+    )
+    result.assert_outcomes(passed=2)
 
 
 def test_overtaken_is_no_fault(run: Run) -> None:
