@@ -216,8 +216,11 @@ class KernelObject(Handle):
         with contextlib.suppress(ClosedError):
             try:
                 self._client(_uapi.KFAB_IOC_CLOSE, arg)
+                return
             except Busy as error:
-                raise error_for(error.errno, error.call, self._usage()) from None
+                refused = error_for(error.errno, error.call, self._usage())
+            # Out here, an error that ends a with block stays visible as its context.
+            raise refused
 
     def _uses(self) -> tuple[KernelObject, ...]:
         """Return the objects that the kernel keeps for this one, besides the parent.

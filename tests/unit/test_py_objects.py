@@ -115,6 +115,18 @@ def used(domain: kp.Domain, buffer: kp.Buffer, kind: str) -> tuple[Any, list[Any
     return buffer, [domain.mr(buffer, kp.Access.SEND)]
 
 
+def test_refused_close_shows_the_error_that_came_before(
+    kernel: FakeKernel, fabric: kp.Fabric
+) -> None:
+    """What has ended a with block is often why the object is still in use."""
+    with pytest.raises(kp.Busy) as caught, fabric.wait_set():
+        kernel.fail["close"] = errno.EBUSY
+        raise ValueError("the first")
+    error = caught.value
+    assert str(error.__context__) == "the first" and not error.__suppress_context__
+    kernel.fail.clear()
+
+
 @pytest.mark.parametrize("kind", ["wait set", "channel", "queue", "vector", "endpoint", "buffer"])
 def test_refused_close_names_the_users(
     kernel: FakeKernel, domain: kp.Domain, buffer: kp.Buffer, kind: str
