@@ -13,7 +13,8 @@ import ctypes
 import os
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from kfabric.probes import bpf, compiled
@@ -114,12 +115,17 @@ class Program:
                     flags=each.flags,
                     inner=self._maps[inner[each.name]] if each.name in inner else 0,
                 )
-            for name in filter(wanted, form.functions):
-                self._load(name)
+            self._load_all([name for name in form.functions if wanted(name)])
             self._attach_all()
         except BaseException:
             self.cleanup()
             raise
+
+    def _load_all(self, functions: Sequence[str]) -> None:
+        """Load them on all CPUs: the kernel's verifier takes most of the time."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for loaded in [pool.submit(self._load, name) for name in functions]:
+                loaded.result()
 
     def _load(self, name: str) -> None:
         function = self._form.functions[name]
@@ -134,7 +140,7 @@ class Program:
         self._functions[name] = bpf.load(name, function.kind, bytes(code), function.target)
 
     def _attach_all(self) -> None:
-        for name in map(str.encode, self._functions):
+        for name in map(str.encode, filter(self._functions.__contains__, self._form.functions)):
             if name.startswith(_RAW):
                 self.attach_raw_tracepoint(name.removeprefix(_RAW), name)
             elif name.startswith(_FENTRY):
