@@ -75,6 +75,7 @@ CASES = {
     "address_in_use": "no two endpoints have one address",
     "any_address": "any address means the domain's, as in the info",
     "vector": "an address vector's calls",
+    "vector_closed_early": "O1: a vector is closed behind the event of an insertion",
     "vector_events": "Q10: an insertion whose completion has no place is refused",
     "bad_posts": "addresses, pieces and pages that are none",
     "full": "-EAGAIN: as much is posted as there is room for",

@@ -208,11 +208,19 @@ static int kfr_insert_end(struct kfr_insert *in)
 		.len = sizeof(entry),
 	};
 
+	int handled = av->events ? in->at : in->done;
+
 	lockdep_assert_held(&av->lock);
+	/*
+	 * Whoever reads the event may close the AV. The close waits for the lock, and RCU
+	 * for the rest of mutex_unlock().
+	 */
+	rcu_read_lock();
 	if (av->events)
 		kfi_eq_report(av->eq, &av->completions, &event);
 	mutex_unlock(&av->lock);
-	return av->events ? in->at : in->done;
+	rcu_read_unlock();
+	return handled;
 }
 
 static int kfr_av_insert(struct kfid_av *fid, const void *addr, size_t count,
@@ -442,6 +450,9 @@ static int kfr_av_close(struct kfid *fid)
 	err = kfi_fid_kill(fid);
 	if (err)
 		return err;
+	/* An insertion whose event was read may not have returned: kfr_insert_end(). */
+	mutex_lock(&av->lock);
+	mutex_unlock(&av->lock);
 	if (av->eq) {
 		kfi_eq_forget(av->eq, &av->completions, fid);
 		kfi_eq_forget(av->eq, NULL, fid);
@@ -452,7 +463,7 @@ static int kfr_av_close(struct kfid *fid)
 	xa_destroy(&av->index);
 	mutex_destroy(&av->lock);
 	kfi_fid_put(&av->rdm->domain->base.domain.fid);
-	kfree(av);
+	kfree_rcu(av, rcu);
 	return 0;
 }
 

@@ -360,6 +360,7 @@ struct kfr_ep {
  * @more: indices of addresses that @index maps to another one
  * @addrs: packed addresses by index; read under RCU only
  * @index: the preferred index by packed address; read under RCU only
+ * @rcu: frees it
  *
  * A lookup during an insertion or a removal sees the state before or after it.
  */
@@ -376,6 +377,7 @@ struct kfr_av {
 	u32 more;
 	struct xarray addrs;
 	struct xarray index;
+	struct rcu_head rcu;
 };
 
 /**

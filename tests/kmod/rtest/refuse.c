@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* What is refused, and with which code; contexts and vectors. */
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include <kfi_test.h>
 
 #include "rtest.h"
 
@@ -199,6 +203,109 @@ static void rt_vector_events(struct rt *rt)
 	RT_EQ(rt, kfi_close(&eq->fid), 0);
 }
 
+#ifdef KFABRIC_TEST
+/**
+ * struct rt_av_call - what happens beside the close of a vector
+ * @insert: the insertion
+ * @release: lets it go on as soon as the close sleeps
+ * @av: the vector
+ * @closer: the thread that closes it
+ * @closed: the close has returned
+ * @inserted: what the insertion returned
+ */
+struct rt_av_call {
+	struct work_struct insert;
+	struct work_struct release;
+	struct kfid_av *av;
+	struct task_struct *closer;
+	bool closed;
+	int inserted;
+};
+
+static void rt_av_insert_one(struct work_struct *work)
+{
+	struct rt_av_call *call = container_of(work, struct rt_av_call, insert);
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(5) };
+	kfi_addr_t addr;
+
+	sin.sin_addr.s_addr = htonl(0x0a010203);
+	call->inserted = kfi_av_insert(call->av, &sin, 1, &addr, 0, NULL);
+}
+
+static void rt_av_release(struct work_struct *work)
+{
+	struct rt_av_call *call = container_of(work, struct rt_av_call, release);
+
+	while (!READ_ONCE(call->closed) && task_is_running(call->closer))
+		usleep_range(100, 200);
+	kfi_test_hook_go(KFI_HOOK_D3);
+}
+
+static int rt_until_stopped(enum kfi_hook hook)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(RT_DEADLINE_MS);
+
+	while (!kfi_test_hook_stopped(hook)) {
+		if (time_after(jiffies, end))
+			return -ETIMEDOUT;
+		usleep_range(100, 200);
+	}
+	return 0;
+}
+
+/* Hook D3: the event of an insertion can be read, and the call has not returned. */
+static void rt_av_closed_early(struct rt *rt, struct kfid_av *av,
+			       struct kfid_eq *eq)
+{
+	struct rt_av_call call = { .av = av, .closer = current };
+	int stopped, closed;
+	bool early;
+	s64 told;
+
+	RT_EQ(rt, kfi_av_bind(av, &eq->fid, 0), 0);
+	RT_EQ(rt, kfi_test_hook_arm(KFI_HOOK_D3, 0), 0);
+	INIT_WORK_ONSTACK(&call.insert, rt_av_insert_one);
+	INIT_WORK_ONSTACK(&call.release, rt_av_release);
+	queue_work(system_unbound_wq, &call.insert);
+	stopped = rt_until_stopped(KFI_HOOK_D3);
+	told = rt_inserted(eq);
+	queue_work(system_unbound_wq, &call.release);
+	closed = kfi_close(&av->fid);
+	early = kfi_test_hook_stopped(KFI_HOOK_D3);
+	WRITE_ONCE(call.closed, true);
+	flush_work(&call.release);
+	flush_work(&call.insert);
+	destroy_work_on_stack(&call.release);
+	destroy_work_on_stack(&call.insert);
+	RT_EQ(rt, stopped, 0);
+	RT_EQ(rt, told, 1);
+	RT_EQ(rt, closed, 0);
+	RT_CHECK(rt, !early);
+	RT_EQ(rt, call.inserted, 1);
+}
+#else
+/* The production build has no hooks. */
+static void rt_av_closed_early(struct rt *rt, struct kfid_av *av,
+			       struct kfid_eq *eq)
+{
+	RT_EQ(rt, kfi_close(&av->fid), 0);
+}
+#endif
+
+static void rt_vector_closed_early(struct rt *rt)
+{
+	struct kfi_av_attr attr = { .type = KFI_AV_TABLE, .flags = KFI_EVENT };
+	struct kfi_eq_attr eq_attr = { .size = 2 };
+	struct kfid_av *av;
+	struct kfid_eq *eq;
+
+	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
+	RT_EQ(rt, kfi_eq_open(rt->a.fabric, &eq_attr, &eq, NULL, NULL), 0);
+	RT_EQ(rt, kfi_av_open(rt->a.domain, &attr, &av, NULL), 0);
+	rt_av_closed_early(rt, av, eq);
+	RT_EQ(rt, kfi_close(&eq->fid), 0);
+}
+
 /* A description of what cannot be posted. */
 static void rt_bad_posts(struct rt *rt)
 {
@@ -275,6 +382,7 @@ const struct rt_case rt_refuse_cases[] = {
 	{ "any_address", rt_any_address },
 	{ "vector", rt_vector },
 	{ "vector_events", rt_vector_events },
+	{ "vector_closed_early", rt_vector_closed_early },
 	{ "bad_posts", rt_bad_posts },
 	{ "full", rt_full },
 	{ "resource_mgmt", rt_resource_mgmt },
