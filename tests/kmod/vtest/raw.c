@@ -278,9 +278,10 @@ static int vr_request_in_time(struct vt *vt, struct vr_peer *peer, u16 port,
  */
 static void vt_request_given_up(struct vt *vt)
 {
+	int err, first, second = -ENOENT, third = -ENOENT;
 	struct vr_peer one = { }, two = { }, three = { };
-	struct kfid *handle, *dead;
-	int err, first, second = 0, third = 0;
+	struct kfid *dead, *handle, *none;
+	int rejected = -ENOENT, closed = -ENOENT;
 	u16 port;
 
 	vt->backlog = 1;
@@ -290,14 +291,20 @@ static void vt_request_given_up(struct vt *vt)
 	if (first == KFI_CONNREQ)
 		second = vr_request_in_time(vt, &two, port, &handle);
 	if (second == KFI_CONNREQ)
-		third = vr_request(vt, &three, port, &handle);
+		third = vr_request(vt, &three, port, &none);
 	vr_close(&three);
 	vr_close(&two);
+	if (first == KFI_CONNREQ)
+		rejected = kfi_reject(vt->pep, dead, NULL, 0);
+	if (second == KFI_CONNREQ)
+		closed = kfi_close(handle);
+	if (third == KFI_CONNREQ)
+		kfi_close(none);
 	VT_EQ(vt, first, KFI_CONNREQ);
 	VT_EQ(vt, second, KFI_CONNREQ);
 	VT_EQ(vt, third, -ECONNREFUSED);
-	VT_EQ(vt, kfi_reject(vt->pep, dead, NULL, 0), 0);
-	VT_EQ(vt, kfi_close(handle), 0);
+	VT_EQ(vt, rejected, 0);
+	VT_EQ(vt, closed, 0);
 }
 
 /* Return: 0 once there is an unread event, or once there is none; -ETIMEDOUT. */
