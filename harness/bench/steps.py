@@ -62,7 +62,7 @@ STEPS = (
     Step(
         "an edit of a module, its test",
         5,
-        ("test", "--module", "examples/pingpong_ulp"),
+        ("test", "--module", "examples/pingpong_ulp", "--module-param", "addr={address}"),
         edits="examples/pingpong_ulp/side.c",
     ),
     Step("kfabric trace --module 9pnet -- true", 4, ("trace", "--module", "9pnet", "--", "true")),
