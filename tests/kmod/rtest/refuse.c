@@ -186,9 +186,13 @@ static void rt_vector_places(struct rt *rt, struct kfid_av *av,
 	RT_EQ(rt, kfi_eq_write(eq, 1, sin, sizeof(sin), 0), sizeof(sin));
 	RT_EQ(rt, kfi_av_insert(av, sin, 2, addr, 0, NULL), 2);
 	RT_EQ(rt, addr[1], KFI_ADDR_NOTAVAIL);
+	RT_EQ(rt, kfi_close(&av->fid), 0);
 }
 
-static void rt_vector_events(struct rt *rt)
+/* @play closes the vector, whose insertions are to be reported to the EQ. */
+static void rt_vector_run(struct rt *rt,
+			  void (*play)(struct rt *rt, struct kfid_av *av,
+				       struct kfid_eq *eq))
 {
 	struct kfi_av_attr attr = { .type = KFI_AV_TABLE, .flags = KFI_EVENT };
 	struct kfi_eq_attr eq_attr = { .size = 2 };
@@ -198,9 +202,13 @@ static void rt_vector_events(struct rt *rt)
 	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
 	RT_EQ(rt, kfi_eq_open(rt->a.fabric, &eq_attr, &eq, NULL, NULL), 0);
 	RT_EQ(rt, kfi_av_open(rt->a.domain, &attr, &av, NULL), 0);
-	rt_vector_places(rt, av, eq);
-	RT_EQ(rt, kfi_close(&av->fid), 0);
+	play(rt, av, eq);
 	RT_EQ(rt, kfi_close(&eq->fid), 0);
+}
+
+static void rt_vector_events(struct rt *rt)
+{
+	rt_vector_run(rt, rt_vector_places);
 }
 
 #ifdef KFABRIC_TEST
@@ -294,16 +302,7 @@ static void rt_av_closed_early(struct rt *rt, struct kfid_av *av,
 
 static void rt_vector_closed_early(struct rt *rt)
 {
-	struct kfi_av_attr attr = { .type = KFI_AV_TABLE, .flags = KFI_EVENT };
-	struct kfi_eq_attr eq_attr = { .size = 2 };
-	struct kfid_av *av;
-	struct kfid_eq *eq;
-
-	RT_EQ(rt, rt_open_side(rt, &rt->a), 0);
-	RT_EQ(rt, kfi_eq_open(rt->a.fabric, &eq_attr, &eq, NULL, NULL), 0);
-	RT_EQ(rt, kfi_av_open(rt->a.domain, &attr, &av, NULL), 0);
-	rt_av_closed_early(rt, av, eq);
-	RT_EQ(rt, kfi_close(&eq->fid), 0);
+	rt_vector_run(rt, rt_av_closed_early);
 }
 
 /* A description of what cannot be posted. */
