@@ -4,8 +4,8 @@
  * the production build.
  *
  * A hook stops a thread where it is, whatever its task state and its context: the
- * thread spins until it is released, or for KFI_HOOK_SPIN_S at most. At D7 to D10,
- * D12 and D13 it sleeps instead, for KFI_HOOK_SLEEP_S at most. It may hold a mutex
+ * thread spins until it is released, or for KFI_HOOK_SPIN_S at most. At D7 to D10 and
+ * D12 to D14 it sleeps instead, for KFI_HOOK_SLEEP_S at most. It may hold a mutex
  * there, and a thread that waits for the mutex of a running owner spins as well, on the
  * other CPU. Only code that may sleep reaches these, but for D13, which is also on the
  * way of posts that may not: a test that arms it posts from a process.
@@ -123,7 +123,7 @@ static void kfi_hook_pause(enum kfi_hook hook)
  * @hook: the point
  * @id: of the object at hand
  *
- * Context: any; at D7 to D10, D12 and D13 process context, may sleep. Takes no lock.
+ * Context: any; at D7 to D10 and D12 to D14 process context, may sleep. Takes no lock.
  */
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
 {

@@ -25,12 +25,13 @@
  *  D11 between two CQs or counters whose counts are added up for their domain
  *  D12 while the verbs provider destroys an rdma_cm_id, and no other one of that device
  *  D13 between two kept messages that a new multi-receive takes
+ *  D14 in a work item of an RDM connection, before it unmaps what it has ended
  */
 enum kfi_hook {
 	KFI_HOOK_D1 = 1, KFI_HOOK_D2, KFI_HOOK_D3, KFI_HOOK_D4,
 	KFI_HOOK_D5, KFI_HOOK_D6, KFI_HOOK_D7, KFI_HOOK_D8,
 	KFI_HOOK_D9, KFI_HOOK_D10, KFI_HOOK_D11, KFI_HOOK_D12,
-	KFI_HOOK_D13,
+	KFI_HOOK_D13, KFI_HOOK_D14,
 	KFI_HOOK_MAX
 };
 

@@ -10,8 +10,8 @@
  *   eqerr ID err= [prov=] [data=] [context=]
  *   lose DOMAIN
  * and in the build with KFABRIC_TEST=1
- *   hook arm D1..D13 ID
- *   hook go D1..D13
+ *   hook arm D1..D14 ID
+ *   hook go D1..D14
  *   fault none|lost|late|herd|spurious|stall ID [ARG]
  *
  * KIND: send, recv, read, write, remote_read, remote_write.

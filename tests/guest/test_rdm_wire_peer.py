@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import pathlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from rdm_wire_format import (
 from rdm_wire_peer import PLENTY, Peer, Request
 
 import kfabric_py as kp
+from kfabric.guest.sleeping import ThreadGone, is_asleep
 from kfabric.guest.waiting import Deadline, wait_until
 
 if TYPE_CHECKING:
@@ -1032,6 +1034,43 @@ def test_dead_connection_keeps_a_place_of_its_owner(
         assert not begins()
         hook.go()
         wait_until(begins, "the place is free", LIMIT)
+
+
+def waits_for_threads() -> bool:
+    """Does a work item of the kernel wait in the function that has no limit?"""
+    names = pathlib.Path("/proc").glob("[0-9]*/comm")
+    workers = [int(name.parent.name) for name in names if name.read_text().startswith("kworker")]
+    with contextlib.suppress(ThreadGone):
+        return any(is_asleep(tid, r"^kfr_conn_wait_inside\b") for tid in workers)
+    return False
+
+
+def test_end_of_a_connection_waits_for_threads_that_use_it(
+    rdm: RdmNet, node: Node, mock: Mock
+) -> None:
+    """O4: hook D14: a thread has ended an operation, and has not unmapped its buffer yet.
+
+    The connection's work item sleeps until it has: hook D9, behind that, is not reached.
+    """
+    a, b = begun_here(rdm, node)
+    b.flows[False].room = 0
+    with parameter("rdm_keep", 0), parameter("rdm_match_timeout_ms", 1):
+        inside, behind = mock.hook("D14", None), mock.hook("D9", None)
+        a.ep.send(a.buffer[:8], context="s")
+        b.handle_until(Op.EAGER)
+        inside.stopped()
+
+        def ended() -> bool:
+            return mock.state()["hook D9"]["stopped"] == "1"
+
+        b.wire.close()
+        wait_until(lambda: ended() or waits_for_threads(), "the end of the connection", LIMIT)
+        assert not ended()
+        inside.go()
+        behind.stopped()
+        behind.go()
+    error = a.error()
+    assert (error.context, error.err) == ("s", errno.EREMOTEIO)
 
 
 #: Places of a node in a test of shares: each owner has one, and one is kept for others.

@@ -30,6 +30,7 @@
 #include <linux/module.h>
 #include <linux/random.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cm.h>
 
@@ -93,6 +94,31 @@ void kfr_posted_put(struct kfr_conn *conn)
 {
 	if (atomic_dec_and_test(&conn->posted))
 		complete_all(&conn->drained);
+}
+
+/**
+ * kfr_conn_enter() - keep the device's objects of a connection for a while
+ * @conn: the connection, referenced, and not dead
+ *
+ * Context: any; the caller holds the connection's lock. The end of the connection waits
+ * for kfr_conn_leave(), without a limit.
+ */
+void kfr_conn_enter(struct kfr_conn *conn)
+{
+	lockdep_assert_held(&conn->lock);
+	atomic_inc(&conn->inside);
+}
+
+/**
+ * kfr_conn_leave() - the mirror of kfr_conn_enter()
+ * @conn: the connection, referenced
+ *
+ * Context: any.
+ */
+void kfr_conn_leave(struct kfr_conn *conn)
+{
+	if (atomic_dec_and_test(&conn->inside))
+		wake_up_var(&conn->inside);
 }
 
 /* Log only the causes that point to a faulty or foreign peer. */
@@ -222,10 +248,21 @@ static void kfr_conn_flush(struct kfr_conn *conn)
 }
 
 /*
+ * No thread enters any more, as the connection is dead. Those inside wait for nothing, but
+ * where the kernel takes the CPU from them (PREEMPT_RT) this may take any time.
+ * noinline: the stack of a work item that waits long says for what.
+ */
+static noinline void kfr_conn_wait_inside(struct kfr_conn *conn)
+{
+	wait_var_event(&conn->inside, !atomic_read_acquire(&conn->inside));
+}
+
+/*
  * Make the device return all work requests. In the error state each of them
  * completes with a flush error; the last completion drops @posted to 0. Until
  * then the device may access wire buffers, and what ULPs have posted. If it is
  * late, destroying the queue pair ends that, before any operation is reported.
+ * Only the device has a limit: threads that post or unmap are waited for.
  */
 static void kfr_conn_drain(struct kfr_conn *conn)
 {
@@ -233,6 +270,7 @@ static void kfr_conn_drain(struct kfr_conn *conn)
 
 	if (conn->qp)
 		ib_modify_qp(conn->qp, &attr, IB_QP_STATE);
+	kfr_conn_wait_inside(conn);
 	kfr_posted_put(conn);
 	if (!wait_for_completion_timeout(&conn->drained, KFV_DRAIN_TIME))
 		dev_err(&conn->node->dev->ib->dev,

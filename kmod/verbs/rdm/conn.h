@@ -232,9 +232,10 @@ enum kfr_conn_state {
  * @regs: all registrations
  * @ctls: KFR_CTLS_MAX control messages
  * @reg_cqe: of the work requests that make registrations
- * @posted: work requests without a completion; +1 until the drain; +1 while the
- *	pump runs, and while kfr_op_recall() unmaps a buffer
+ * @posted: work requests without a completion; +1 until the drain
  * @drained: @posted is 0
+ * @inside: threads between kfr_conn_enter() and kfr_conn_leave(): the pump, and those
+ *	that unmap buffers; atomic
  * @lock: protects the following, unless another rule is given
  * @state: see above; read without @lock where a stale value does no harm
  * @err: errno of its end; written once, before @state becomes KFR_DEAD
@@ -357,6 +358,7 @@ struct kfr_conn {
 	struct ib_cqe reg_cqe;
 	atomic_t posted;
 	struct completion drained;
+	atomic_t inside;
 	spinlock_t lock;	/* state and queues */
 	enum kfr_conn_state state;
 	int err;
@@ -716,6 +718,8 @@ void kfr_conn_left(struct kfr_conn *conn, const struct kfr_hdr *hdr);
 int kfr_conn_arrive(struct kfr_node *node, struct rdma_cm_id *id,
 		    struct rdma_cm_event *event);
 void kfr_posted_put(struct kfr_conn *conn);
+void kfr_conn_enter(struct kfr_conn *conn);
+void kfr_conn_leave(struct kfr_conn *conn);
 
 /* qp.c: queue pair, wire buffers and registrations of a connection */
 int kfr_qp_make(struct kfr_conn *conn, struct rdma_cm_id *id);

@@ -467,13 +467,13 @@ void kfr_op_recall(struct kfr_op *op, bool revoke)
 	} else if (op->state == KFR_SENT && op->has_id) {
 		cancel = op->hdr;
 	}
-	/* Keeps the device until kfr_op_done() has unmapped it. */
+	/* Until kfr_op_done() has unmapped it. */
 	if (done)
-		atomic_inc(&conn->posted);
+		kfr_conn_enter(conn);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (done) {
 		kfr_op_done(op);
-		kfr_posted_put(conn);
+		kfr_conn_leave(conn);
 	} else if (cancel.op) {
 		kfr_reply(conn, &cancel, KFR_OP_CANCEL, KFR_OK, 0, 0);
 	}

@@ -783,7 +783,7 @@ void kfr_pump(struct kfr_conn *conn)
 	}
 	conn->pumping = true;
 	/* Keeps queue pair and wire buffers: the drain waits for it. */
-	atomic_inc(&conn->posted);
+	kfr_conn_enter(conn);
 	more = !kfr_pump_some(conn, &irq) && !conn->pump_queued;
 	if (more) {
 		conn->pump_queued = true;
@@ -797,7 +797,7 @@ void kfr_pump(struct kfr_conn *conn)
 	spin_unlock_irqrestore(&conn->lock, irq);
 	if (more)
 		kfv_queue_work(kfv_wq, &conn->pump);
-	kfr_posted_put(conn);
+	kfr_conn_leave(conn);
 	kfi_preempt_on();
 }
 

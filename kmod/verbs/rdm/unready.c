@@ -124,14 +124,16 @@ void kfr_unready(struct work_struct *work)
 		kfr_end_unready(conn, limit, &done);
 		kfr_unready_later(conn, limit);
 	}
-	/* Keeps the device until kfr_ops_done() has unmapped their buffers. */
+	/* Until kfr_ops_done() has unmapped their buffers. */
 	ended = !list_empty(&done);
 	if (ended)
-		atomic_inc(&conn->posted);
+		kfr_conn_enter(conn);
 	spin_unlock_irq(&conn->lock);
+	if (ended)
+		kfi_test_hook_point(KFI_HOOK_D14, 0);
 	kfr_ops_done(&done);
 	if (ended)
-		kfr_posted_put(conn);
+		kfr_conn_leave(conn);
 	kfr_pump(conn);
 }
 

@@ -10,7 +10,7 @@ static const char *const hook_names[KFI_HOOK_MAX] = {
 	[KFI_HOOK_D4] = "D4",	[KFI_HOOK_D5] = "D5",	[KFI_HOOK_D6] = "D6",
 	[KFI_HOOK_D7] = "D7",	[KFI_HOOK_D8] = "D8",	[KFI_HOOK_D9] = "D9",
 	[KFI_HOOK_D10] = "D10",	[KFI_HOOK_D11] = "D11",	[KFI_HOOK_D12] = "D12",
-	[KFI_HOOK_D13] = "D13",
+	[KFI_HOOK_D13] = "D13",	[KFI_HOOK_D14] = "D14",
 };
 
 void kfi_test_hook_point(enum kfi_hook hook, u32 id)
