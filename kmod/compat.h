@@ -9,6 +9,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/preempt.h>
 #include <linux/version.h>
@@ -93,6 +94,19 @@ static inline void kfi_preempt_on(void)
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
 		preempt_enable();
 }
+
+/**
+ * kfi_assert_preempt_off() - has the caller, or its context, turned preemption off?
+ *
+ * Checked on kernels with lockdep, but not on PREEMPT_RT.
+ *
+ * Context: any.
+ */
+#define kfi_assert_preempt_off()					\
+	do {								\
+		if (!IS_ENABLED(CONFIG_PREEMPT_RT))			\
+			lockdep_assert_preemption_disabled();		\
+	} while (0)
 
 /**
  * kfi_irqs_off() - keep interrupts from running in this thread

@@ -17,6 +17,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "../../compat.h"
 #include "rdm.h"
 
 static void kfr_job_report_recv(struct kfr_job *job)
@@ -292,7 +293,9 @@ static struct kfr_job *kfr_job_new(struct kfr_conn *conn,
  * The result, also an error, is reported and replied later or before this
  * returns.
  *
- * Context: any; does not sleep; no lock held.
+ * Context: softirq, or preemption off: if the caller were kept from its CPU, the peer
+ * would look for the request in vain, and take back memory that the job then uses. No
+ * lock held.
  */
 void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 		   struct kfr_recv *recv, struct kfr_mr *mr,
@@ -303,6 +306,7 @@ void kfr_job_start(struct kfr_conn *conn, struct kfr_rx *rx,
 	unsigned long irq;
 	bool dead, closing, flood;
 
+	kfi_assert_preempt_off();
 	job = kfr_job_new(conn, recv ? &recv->buf : &mr->buf, hdr, range);
 	if (!job) {
 		kfr_job_refuse(conn, rx, recv, mr, hdr, src, range);

@@ -268,6 +268,7 @@ void kfr_rx_profile_event(struct kfr_rx *rx, u32 id,
 u64 kfr_completion_flags(const struct kfr_hdr *hdr);
 int kfr_receive(struct kfr_conn *conn, const struct kfr_hdr *hdr,
 		struct page *page, size_t len);
+void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp);
 void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,
 		    struct kfr_unexp *unexp, const struct kfr_range *range);
 void kfr_rx_refuse(struct kfr_unexp *unexp, enum kfr_status status);

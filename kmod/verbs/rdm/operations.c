@@ -15,6 +15,7 @@
  * the queue pair was drained: then no peer can reach it any more.
  */
 
+#include "../../compat.h"
 #include "rdm.h"
 
 static int kfr_status_errno(u32 status)
@@ -456,6 +457,8 @@ void kfr_op_recall(struct kfr_op *op, bool revoke)
 	if (!conn)
 		return;
 
+	/* What it takes has no other owner: nothing else ends it meanwhile. */
+	kfi_preempt_off();
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state == KFR_DEAD) {
 		/* kfr_op_fail_all() ends it. */
@@ -474,9 +477,10 @@ void kfr_op_recall(struct kfr_op *op, bool revoke)
 	if (done) {
 		kfr_op_done(op);
 		kfr_conn_leave(conn);
-	} else if (cancel.op) {
-		kfr_reply(conn, &cancel, KFR_OP_CANCEL, KFR_OK, 0, 0);
 	}
+	kfi_preempt_on();
+	if (cancel.op)
+		kfr_reply(conn, &cancel, KFR_OP_CANCEL, KFR_OK, 0, 0);
 	kfr_pump(conn);
 	kfr_conn_put(conn);
 }

@@ -16,6 +16,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "../../compat.h"
 #include "rdm.h"
 
 /* The mirror of kfr_rx_enable(), also if that has failed. */
@@ -537,6 +538,48 @@ static bool kfr_recv_take_kept(struct kfr_rx *rx, struct kfr_recv *recv,
 	return true;
 }
 
+/**
+ * struct kfr_look - what kfr_recv_look() has found
+ * @unexp: a kept message that matches, or NULL: the receive was posted
+ * @range: its part of the receive
+ * @taken: it is the caller's now
+ * @more: the receive takes another one: a multi-receive that was not posted yet
+ * @want: it was posted, and senders are blocked
+ * @posted: copy for kfr_rx_send_wants() then: the receive may be taken and freed at once
+ */
+struct kfr_look {
+	struct kfr_unexp *unexp;
+	struct kfr_range range;
+	bool taken;
+	bool more;
+	bool want;
+	struct kfr_recv posted;
+};
+
+/* One turn of kfr_recv_begin(); see there also for what it returns. */
+static int kfr_recv_look(struct kfr_rx *rx, struct kfr_recv *recv, u64 until,
+			 struct kfr_look *look)
+{
+	lockdep_assert_held(&rx->lock);
+	look->taken = false;
+	look->want = false;
+	look->unexp = kfr_match_kept(&rx->match, recv);
+	if (!look->unexp) {
+		kfr_recv_unreserve(rx, recv);
+		kfr_match_post(&rx->match, recv);
+		look->want = kfr_flow_blocked(rx);
+	} else if (recv->multi || kfi_cq_has_room(rx->base->rx_cq)) {
+		look->taken = kfr_recv_take_kept(rx, recv, look->unexp, until,
+						 &look->range);
+	} else {
+		return -EAGAIN;
+	}
+	if (look->want)
+		look->posted = *recv;
+	look->more = look->taken && !recv->retired;
+	return 0;
+}
+
 /*
  * Gives a new receive the kept messages that match, or posts it. Both happen in
  * one section of the lock, so a message that arrives meanwhile either was kept
@@ -547,58 +590,39 @@ static bool kfr_recv_take_kept(struct kfr_rx *rx, struct kfr_recv *recv,
  * a posted receive matches. It also ends if peers send as fast as it takes: what
  * came long after it began is for the next one, so that the posting thread leaves.
  *
- * A posted receive may be taken and freed at once. So kfr_rx_send_wants() gets
- * a copy, made under the lock.
- *
  * Return: 0; -EAGAIN: a kept message matches, and the CQ has no room for its entry. The
  * caller still owns @recv.
  */
 static int kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 {
-	struct kfr_unexp *unexp;
-	struct kfr_range range;
-	bool taken, more, want;
-	struct kfr_recv posted;
+	struct kfr_look look;
 	unsigned long irq;
 	u64 until = 0;
+	int err;
 
 	do {
-		taken = false;
-		want = false;
+		/* A taken message is nowhere until kfr_job_start() has its job. */
+		kfi_preempt_off();
 		spin_lock_irqsave(&rx->lock, irq);
 		if (!until)
 			until = rx->match.came + KFR_LATE;
-		unexp = kfr_match_kept(&rx->match, recv);
-		if (unexp && !recv->multi &&
-		    !kfi_cq_has_room(rx->base->rx_cq)) {
-			spin_unlock_irqrestore(&rx->lock, irq);
-			return -EAGAIN;
-		}
-		if (unexp) {
-			taken = kfr_recv_take_kept(rx, recv, unexp, until,
-						   &range);
-		} else {
-			kfr_recv_unreserve(rx, recv);
-			kfr_match_post(&rx->match, recv);
-			want = kfr_flow_blocked(rx);
-		}
-		if (want)
-			posted = *recv;
-		more = taken && !recv->retired;
+		err = kfr_recv_look(rx, recv, until, &look);
 		spin_unlock_irqrestore(&rx->lock, irq);
-		/*
-		 * From here on @recv may be in other hands or free, unless
-		 * @more: a multi-receive that was not posted yet.
-		 */
-		if (taken)
-			kfr_rx_deliver(rx, recv, unexp, &range);
-		else if (unexp && range.drop)
+		if (!err && look.taken)
+			kfr_rx_deliver(rx, recv, look.unexp, &look.range);
+		kfi_preempt_on();
+		if (err)
+			return err;
+		/* From here on @recv may be in other hands or free, unless @more. */
+		if (look.taken)
+			kfr_unexp_free(rx, look.unexp);
+		else if (look.unexp && look.range.drop)
 			kfr_recv_drop(rx, recv);
-		else if (want)
-			kfr_rx_send_wants(rx, &posted);
-		if (more)
+		else if (look.want)
+			kfr_rx_send_wants(rx, &look.posted);
+		if (look.more)
 			kfi_test_hook_point(KFI_HOOK_D13, rx->base->id);
-	} while (more);
+	} while (look.more);
 	return 0;
 }
 

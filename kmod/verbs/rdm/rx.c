@@ -117,11 +117,14 @@ static void kfr_rx_copy(struct kfr_rx *rx, struct kfr_recv *recv,
 	kfr_recv_done(rx, recv, &comp);
 }
 
-/*
- * Makes a buffer spare again. The caller owns it: it was taken off its list.
- * The context is open or busy, since senders may have to be resumed.
+/**
+ * kfr_unexp_free() - make the buffer of a kept message spare again
+ * @rx: the context, open or busy, since senders may have to be resumed
+ * @unexp: the message, taken off its list: owned by the caller
+ *
+ * Context: any; no lock held.
  */
-static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
+void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
 {
 	struct kfr_conn *conn = unexp->conn;
 	unsigned long irq;
@@ -145,7 +148,7 @@ static void kfr_unexp_free(struct kfr_rx *rx, struct kfr_unexp *unexp)
  * kfr_rx_deliver() - deliver a kept message to a new receive
  * @rx: the context, open
  * @recv: the receive, with @range reserved
- * @unexp: the message, taken off its list: owned by the caller, freed here
+ * @unexp: the message, taken off its list: owned by the caller, who frees it
  * @range: the part of the receive
  *
  * A message that waits for a reply has its data at the sender: a job moves it.
@@ -163,7 +166,6 @@ void kfr_rx_deliver(struct kfr_rx *rx, struct kfr_recv *recv,
 		kfr_job_start(unexp->conn, rx, recv, NULL, &unexp->hdr,
 			      unexp->page, range, unexp->src);
 	}
-	kfr_unexp_free(rx, unexp);
 }
 
 /**
