@@ -169,6 +169,8 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 	bool destroy = false;
 	unsigned long irq;
 
+	/* Once @destroy is claimed, nobody else queues it, and others wait for that. */
+	kfi_preempt_off();
 	spin_lock_irqsave(&conn->lock, irq);
 	if (conn->state != KFR_DEAD) {
 		WRITE_ONCE(conn->state, KFR_DEAD);
@@ -191,6 +193,7 @@ void kfr_conn_abort(struct kfr_conn *conn, int err, int prov_errno)
 		kfr_conn_abort(twin, err, prov_errno);
 		kfr_conn_put(twin);
 	}
+	kfi_preempt_on();
 }
 
 /**
@@ -207,12 +210,14 @@ void kfr_conn_close(struct kfr_conn *conn)
 	unsigned long irq;
 	bool destroy;
 
+	kfi_preempt_off();
 	spin_lock_irqsave(&conn->lock, irq);
 	destroy = kfr_conn_claim_destroy(conn);
 	spin_unlock_irqrestore(&conn->lock, irq);
 	kfr_node_unlink(conn);
 	if (destroy)
 		kfr_conn_queue_destroy(conn);
+	kfi_preempt_on();
 }
 
 /**
