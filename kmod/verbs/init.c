@@ -15,8 +15,9 @@ DEFINE_MUTEX(kfv_lock);
 DEFINE_MUTEX(kfv_dev_lock);
 LIST_HEAD(kfv_devices);
 
-/* Read sections: posting a work request and reporting a completion. */
+/* Read sections: reporting a completion and posting a work request. */
 DEFINE_SRCU(kfv_srcu);
+DEFINE_SRCU(kfv_post_srcu);
 
 /*
  * Pumps, set-up and keepalive of connections. What destroys something waits for the
@@ -289,6 +290,7 @@ static void kfv_device_remove(struct ib_device *ib, void *data)
 	WRITE_ONCE(dev->gone, true);
 	mutex_unlock(&kfv_lock);
 	synchronize_srcu(&kfv_srcu);
+	synchronize_srcu(&kfv_post_srcu);
 
 	list_for_each_entry(domain, &dev->domains, link)
 		kfv_domain_lose(domain);

@@ -65,10 +65,14 @@
  *
  * Posting a work request and reporting a completion take no lock, since either
  * may happen in softirq context and inside the other: on a loopback connection
- * rxe can complete a request before ib_post_send() returns. Both run in a read
- * section of kfv_srcu and look at kfv_device.gone inside it. The removal sets
- * gone and then calls synchronize_srcu(). After that no request is posted and no
- * completion is reported, so that the loss is the last entry of each CQ.
+ * rxe can complete a request before ib_post_send() returns. Posting runs in a read
+ * section of kfv_post_srcu, reporting in one of kfv_srcu, and both look at
+ * kfv_device.gone inside it. The removal sets gone and then waits for both. After that
+ * no request is posted and no completion is reported, so that the loss is the last
+ * entry of each CQ.
+ *
+ * They are two because a close waits for reports, also those of others. A post of
+ * another user may copy megabytes, and its thread may get no CPU for long.
  */
 #ifndef _KFV_VERBS_H_
 #define _KFV_VERBS_H_
@@ -162,6 +166,7 @@ extern struct mutex kfv_lock;
 extern struct mutex kfv_dev_lock;
 extern struct list_head kfv_devices;
 extern struct srcu_struct kfv_srcu;
+extern struct srcu_struct kfv_post_srcu;
 /* Items that each of our work queues runs at a time. */
 #define KFV_WORK_MAX		256
 extern struct workqueue_struct *kfv_wq;
@@ -567,9 +572,9 @@ static inline struct kfv_ep *kfv_ep_of(struct kfid_ep *ep)
 }
 
 /*
- * Once this is true it stays true. The answer "false" holds only inside a read
- * section of kfv_srcu, and under kfv_lock or the device's lock; elsewhere it saves work
- * that would fail. Under kfv_domain.lock it holds for the device halves of the domain.
+ * Once this is true it stays true. The answer "false" holds only inside a read section
+ * of kfv_srcu or kfv_post_srcu, and under kfv_lock or the device's lock; elsewhere it
+ * saves work that would fail. Under kfv_domain.lock it holds for the device halves of the domain.
  */
 static inline bool kfv_gone(const struct kfv_device *dev)
 {

@@ -236,7 +236,7 @@ static int kfv_op_add_desc(struct kfv_op *op, const struct kvec *kv,
  *
  * After an error nothing stays mapped.
  *
- * Context: any; the caller owns @op and is in a read section of kfv_srcu.
+ * Context: any; the caller owns @op and is in a read section of kfv_post_srcu.
  * Return: 0; -EINVAL for memory that is not the kernel's or not in the region
  * that its descriptor names; -EMSGSIZE if unregistered memory is too scattered
  * for one work request; -KFI_EDOMAIN; -ENOMEM.
@@ -246,7 +246,7 @@ int kfv_op_map(struct kfv_op *op, const struct kfv_vec *vec)
 	size_t i;
 	int err = 0;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	for (i = 0; i < vec->count && !err; i++) {
 		if (vec->type == KFI_KVEC && vec->desc && vec->desc[i])
 			err = kfv_op_add_desc(op, &vec->kvec[i], vec->desc[i]);
@@ -263,12 +263,12 @@ int kfv_op_map(struct kfv_op *op, const struct kfv_vec *vec)
  * @op: an operation of the send queue, with its direction set
  * @len: bytes from the start of that room
  *
- * Context: any; the caller owns @op and is in a read section of kfv_srcu.
+ * Context: any; the caller owns @op and is in a read section of kfv_post_srcu.
  * Return: 0 or -ENOMEM.
  */
 int kfv_op_bounce(struct kfv_op *op, size_t len)
 {
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	return kfv_op_add_run(op, virt_to_page(op->bounce),
 			      offset_in_page(op->bounce), len);
 }
@@ -279,7 +279,7 @@ int kfv_op_bounce(struct kfv_op *op, size_t len)
  * @vec: the buffer, which the ULP may use again when this returns
  * @len: its length, at most KFV_INJECT_SIZE
  *
- * Context: any; the caller owns @op and is in a read section of kfv_srcu.
+ * Context: any; the caller owns @op and is in a read section of kfv_post_srcu.
  * Return: 0 or -ENOMEM.
  */
 int kfv_op_copy(struct kfv_op *op, const struct kfv_vec *vec, size_t len)

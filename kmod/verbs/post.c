@@ -3,7 +3,7 @@
  * Posting work requests: what sends, receives, RMA and atomics have in common.
  *
  * Posting takes no lock of the connection and does not sleep. It runs in a read section
- * of kfv_srcu: the device stays until the section ends. The ULP keeps the endpoint open
+ * of kfv_post_srcu: the device stays until the section ends. The ULP keeps the endpoint open
  * meanwhile. The state of the connection may change at any time; a post that sees the
  * previous one gets a work request into a queue pair in its error state, which flushes
  * it, so that every posted operation completes.
@@ -29,7 +29,7 @@ static ssize_t kfv_tx_check(const struct kfv_ep *ep, const struct kfv_tx *tx)
 {
 	ssize_t len;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	if (!ep->base.enabled)
@@ -148,7 +148,7 @@ static ssize_t __kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 	ssize_t len;
 	int err;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	len = kfv_tx_check(ep, tx);
 	if (len < 0)
 		return len;
@@ -183,10 +183,10 @@ static ssize_t __kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
  */
 ssize_t kfv_post_tx(struct kfv_ep *ep, const struct kfv_tx *tx)
 {
-	int idx = srcu_read_lock(&kfv_srcu);
+	int idx = srcu_read_lock(&kfv_post_srcu);
 	ssize_t ret = __kfv_post_tx(ep, tx);
 
-	srcu_read_unlock(&kfv_srcu, idx);
+	srcu_read_unlock(&kfv_post_srcu, idx);
 	return ret;
 }
 
@@ -196,7 +196,7 @@ static ssize_t kfv_rx_check(const struct kfv_ep *ep, const struct kfv_vec *vec,
 {
 	ssize_t len;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
 	if (!ep->base.enabled)
@@ -221,7 +221,7 @@ static ssize_t __kfv_post_rx(struct kfv_ep *ep, const struct kfv_vec *vec,
 	struct kfv_op *op;
 	int err;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	err = kfv_rx_check(ep, vec, flags);
 	if (err)
 		return err;
@@ -265,9 +265,9 @@ static ssize_t __kfv_post_rx(struct kfv_ep *ep, const struct kfv_vec *vec,
 ssize_t kfv_post_rx(struct kfid_ep *fid, const struct kfv_vec *vec,
 		    void *context, u64 flags)
 {
-	int idx = srcu_read_lock(&kfv_srcu);
+	int idx = srcu_read_lock(&kfv_post_srcu);
 	ssize_t ret = __kfv_post_rx(kfv_ep_of(fid), vec, context, flags);
 
-	srcu_read_unlock(&kfv_srcu, idx);
+	srcu_read_unlock(&kfv_post_srcu, idx);
 	return ret;
 }

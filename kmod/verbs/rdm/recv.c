@@ -626,13 +626,13 @@ static int kfr_recv_begin(struct kfr_rx *rx, struct kfr_recv *recv)
 	return 0;
 }
 
-/* In a read section of kfv_srcu: the device is there until it ends. */
+/* In a read section of kfv_post_srcu: the device is there until it ends. */
 static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
 {
 	struct kfr_recv *recv;
 	int err;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	err = kfr_post_check(face, post);
 	if (err)
 		return err;
@@ -665,10 +665,10 @@ static ssize_t kfr_post_live(struct kfr_face *face, const struct kfr_post *post)
  */
 ssize_t kfr_post(struct kfid_ep *fid, const struct kfr_post *post)
 {
-	int idx = srcu_read_lock(&kfv_srcu);
+	int idx = srcu_read_lock(&kfv_post_srcu);
 	ssize_t ret = kfr_post_live(kfr_face_of(fid), post);
 
-	srcu_read_unlock(&kfv_srcu, idx);
+	srcu_read_unlock(&kfv_post_srcu, idx);
 	return ret;
 }
 
@@ -688,7 +688,7 @@ static ssize_t kfr_rx_cancel(struct kfr_rx *rx, void *context)
 	unsigned long irq;
 	bool last = false;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	spin_lock_irqsave(&rx->lock, irq);
 	recv = kfr_match_context(&rx->match, context);
 	if (recv) {
@@ -727,9 +727,9 @@ ssize_t kfr_cancel(struct kfid *fid, void *context)
 	if (!face->rx || !face->rx->recvs)
 		return -ENOENT;
 	/* The loss is reported after this section, so the cancellation is, too. */
-	idx = srcu_read_lock(&kfv_srcu);
+	idx = srcu_read_lock(&kfv_post_srcu);
 	if (!kfv_gone(dev))
 		ret = kfr_rx_cancel(face->rx, context);
-	srcu_read_unlock(&kfv_srcu, idx);
+	srcu_read_unlock(&kfv_post_srcu, idx);
 	return ret;
 }

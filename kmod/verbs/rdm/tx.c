@@ -14,11 +14,12 @@
  *   longer, READ	mapped for the device, to be registered by the pump
  *   too scattered	copied to whole pages (bounce), which are mapped instead
  *
- * kfv_srcu: posting and reporting are read sections, so a device that is gone
- * is seen by all later ones, and close waits for reports that have begun.
+ * Posting and reporting are read sections of kfv_post_srcu and kfv_srcu, so a device that
+ * is gone is seen by all later ones, and close waits for reports that have begun.
  */
 #include <linux/slab.h>
 
+#include "../../compat.h"
 #include "rdm.h"
 
 /**
@@ -28,16 +29,21 @@
  * @comp: the completion
  * @want_entry: a success writes an entry, too
  *
+ * Preemption is off, as any close waits for all read sections of kfv_srcu.
+ *
  * Context: any; no lock held but kfr_rx.multi_lock.
  */
 void kfr_report(struct kfi_ep_base *base, const struct kfv_device *dev,
 		const struct kfi_completion *comp, bool want_entry)
 {
-	int idx = srcu_read_lock(&kfv_srcu);
+	int idx;
 
+	kfi_preempt_off();
+	idx = srcu_read_lock(&kfv_srcu);
 	if (!kfv_gone(dev))
 		kfi_ep_complete(base, comp, want_entry);
 	srcu_read_unlock(&kfv_srcu, idx);
+	kfi_preempt_on();
 }
 
 /**
@@ -532,7 +538,7 @@ static int kfr_op_fill(struct kfr_op *op, const struct kfr_send *send,
 	return err;
 }
 
-/* In a read section of kfv_srcu: the device is there until it ends. */
+/* In a read section of kfv_post_srcu: the device is there until it ends. */
 static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 {
 	struct kfr_conn *conn;
@@ -540,7 +546,7 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
 	struct kfr_op *op;
 	ssize_t err;
 
-	lockdep_assert(srcu_read_lock_held(&kfv_srcu));
+	lockdep_assert(srcu_read_lock_held(&kfv_post_srcu));
 	err = kfr_send_check(face, send);
 	if (err)
 		return err;
@@ -581,10 +587,10 @@ static ssize_t kfr_send_live(struct kfr_face *face, const struct kfr_send *send)
  */
 ssize_t kfr_send(struct kfid_ep *fid, const struct kfr_send *send)
 {
-	int idx = srcu_read_lock(&kfv_srcu);
+	int idx = srcu_read_lock(&kfv_post_srcu);
 	ssize_t ret = kfr_send_live(kfr_face_of(fid), send);
 
-	srcu_read_unlock(&kfv_srcu, idx);
+	srcu_read_unlock(&kfv_post_srcu, idx);
 	return ret;
 }
 
