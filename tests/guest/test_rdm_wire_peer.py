@@ -35,6 +35,7 @@ from rdm_wire_format import (
     segments,
 )
 from rdm_wire_peer import PLENTY, Peer, Request
+from verbs_support import counts
 
 import kfabric_py as kp
 from kfabric.guest.sleeping import ThreadGone, is_asleep
@@ -1071,6 +1072,36 @@ def test_end_of_a_connection_waits_for_threads_that_use_it(
         behind.go()
     error = a.error()
     assert (error.context, error.err) == ("s", errno.EREMOTEIO)
+
+
+#: Connections that a peer has begun, with those that are not destroyed yet: half of KFR_SLOTS.
+BEGUN = 32
+
+
+def test_dead_connections_of_a_peer_count_until_they_are_destroyed(
+    rdm: RdmNet, node: Node, mock: Mock, in_thread: InThread
+) -> None:
+    """X3: hook D12: no id is given back. The kernel can still begin a connection to the peer."""
+    from rdm_wire_link import opened
+
+    a = rdm.peer()
+    a.ep.peer = a.av.insert_service(node.address, "77")
+    node.listen()
+    domains = counts(rdm.link)["pd"]
+    hook = mock.hook("D12", None)
+    for _ in range(BEGUN):
+        b = Peer(node.connect(rdm.link.address))
+        b.wire.post(VIOLATIONS["number skipped"])
+    hook.stopped()
+    wait_until(lambda: counts(rdm.link)["pd"] == domains, "all have ended", LIMIT)
+    with opened(rdm.link, node.address) as again:
+        further = in_thread(lambda: again.connect(rdm.link.address))
+        a.ep.send(a.buffer[:8])
+        Peer(node.accept(node.request())).receive()
+        assert a.entry().flags == SENT
+        assert not further.done
+        hook.go()
+        further.result()
 
 
 #: Places of a node in a test of shares: each owner has one, and one is kept for others.

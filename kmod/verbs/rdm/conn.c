@@ -324,6 +324,7 @@ static void kfr_conn_free(struct kfv_turn *turn)
 	kfr_conn_uncount(conn);
 	spin_unlock_irq(&conn->lock);
 	kfr_conn_uncharge(conn->node, conn->by);
+	kfr_slot_free(conn);
 	kfr_node_unuse(conn->node);
 	/* If the drain failed, a late completion needs the memory: leak it. */
 	if (completion_done(&conn->drained))

@@ -519,18 +519,21 @@ void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn)
  *
  * Context: any; the caller holds the node's lock.
  * Return: the connection, which the caller gets no reference to; NULL: no
- * memory, or KFR_SLOTS connections of this peer are not destroyed yet.
+ * memory, or half of KFR_SLOTS connections with this peer, begun by the same side, are
+ * not destroyed yet.
  */
 struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
 			       bool passive)
 {
+	/* Requests that only claim to be the peer's leave half of them to this side. */
+	const unsigned int first = passive ? KFR_SLOTS / 2 : 0;
 	struct kfr_conn *conn;
 	unsigned long slot;
 
 	lockdep_assert_held(&node->lock);
 	/* First a slot: a connection without one would keep a place for a while. */
-	if (kfr_xa_alloc(&node->conns, kfr_slot(remote, 0),
-			 kfr_slot(remote, KFR_SLOTS - 1), &slot,
+	if (kfr_xa_alloc(&node->conns, kfr_slot(remote, first),
+			 kfr_slot(remote, first + KFR_SLOTS / 2 - 1), &slot,
 			 XA_ZERO_ENTRY, GFP_ATOMIC | __GFP_NOWARN))
 		return NULL;
 	conn = kfr_conn_new(node, remote, passive);
@@ -544,7 +547,7 @@ struct kfr_conn *kfr_node_link(struct kfr_node *node, __be32 remote,
  * kfr_node_unlink() - new messages do not find a connection any more
  * @conn: the connection; it may have been unlinked before
  *
- * Its slot stays taken until kfr_node_forget().
+ * Its slot stays taken until kfr_slot_free().
  *
  * Context: any; no spinlock held.
  */
@@ -846,8 +849,7 @@ static void kfr_rxs_forget(struct kfr_node *node, struct kfr_conn *conn)
  * @conn: the connection, drained; the caller has a reference
  *
  * Nothing has arrived on a connection that never had a queue pair. A context that is
- * not found any more was stopped before: kfr_rx_stop() has dropped the same. The
- * connection's slot is free afterwards.
+ * not found any more was stopped before: kfr_rx_stop() has dropped the same.
  *
  * Context: process; no lock held.
  */
@@ -855,7 +857,17 @@ void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn)
 {
 	if (conn->pd)
 		kfr_rxs_forget(node, conn);
-	xa_cmpxchg_irq(&node->conns, conn->slot, XA_ZERO_ENTRY, NULL, 0);
+}
+
+/**
+ * kfr_slot_free() - the slot of a connection is free again
+ * @conn: the connection, unlinked and destroyed
+ *
+ * Context: any; no lock held.
+ */
+void kfr_slot_free(struct kfr_conn *conn)
+{
+	xa_cmpxchg_irq(&conn->node->conns, conn->slot, XA_ZERO_ENTRY, NULL, 0);
 }
 
 /**

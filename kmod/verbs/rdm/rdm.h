@@ -250,7 +250,7 @@ struct kfr_domain {
  * @lock: protects the following
  * @closing: no connection starts any more; written once
  * @conns: linked connections, by kfr_conn.slot; changed under @lock, except that
- *	kfr_node_forget() gives a slot back
+ *	kfr_slot_free() gives a slot back
  * @turn: index of the connection that was looked at last to make room; @lock
  * @silent: connections that peers have begun without a message so far, the oldest
  *	first; @lock
@@ -484,6 +484,7 @@ void kfr_node_heard(struct kfr_node *node, struct kfr_conn *conn);
 bool kfr_node_tight(const struct kfr_node *node);
 bool kfr_node_make_room(struct kfr_node *node, __be32 remote);
 void kfr_node_forget(struct kfr_node *node, struct kfr_conn *conn);
+void kfr_slot_free(struct kfr_conn *conn);
 void kfr_nodes_break(struct kfv_device *dev, const struct kfr_mr *mr, bool all);
 void kfr_node_break(struct kfr_node *node, const struct kfr_rx *rx,
 		    const struct kfr_mr *mr, bool all);
