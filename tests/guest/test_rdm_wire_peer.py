@@ -425,6 +425,37 @@ def test_kernel_sends_refused_messages_again(rdm: RdmNet, node: Node, length: in
     assert {a.entry().flags for _ in range(6)} == {SENT}
 
 
+@pytest.mark.parametrize("length", [1, 5000])
+def test_requests_in_flight_at_resume_come_after_refused_ones(
+    rdm: RdmNet, node: Node, length: int
+) -> None:
+    """V4: RESUME says that three were handled; the others arrive in an epoch that is over."""
+    a, b = begun_here(rdm, node)
+    b.flows[False].room = 0
+    for each in range(6):
+        a.ep.send(a.buffer[:length], data=each)
+    while sum(header.op in (Op.EAGER, Op.RTS) for header in b.log) < 3:
+        b.handle_one()
+    b.resume(PLENTY)
+    assert [b.receive().header.data for _ in range(6)] == list(range(6))
+    assert {a.entry().flags for _ in range(6)} == {SENT}
+
+
+def test_request_in_flight_at_resume_comes_before_a_younger_one(rdm: RdmNet, node: Node) -> None:
+    """V4: the peer has refused the younger one, and says that it has handled none."""
+    a, b = begun_here(rdm, node)
+    b.hold = True
+    for each in range(2):
+        a.ep.send(a.buffer[:5000], data=each)
+    for _ in range(2):
+        b.handle_until(Op.RTS)
+    b.reply(b.held[1][0], Op.NAK)
+    b.hold = False
+    b.wire.post(Header(op=Op.RESUME, src=b.number, epoch=1, auth=b.auth).pack())
+    assert [b.receive().header.data for _ in range(2)] == [0, 1]
+    assert {a.entry().flags for _ in range(2)} == {SENT}
+
+
 def test_kernel_sends_a_refused_write_again(rdm: RdmNet, node: Node) -> None:
     """RMA by key is a flow of its own: messages pass while it is blocked."""
     a, b = begun_here(rdm, node)

@@ -69,6 +69,7 @@
  * the last reference is dropped.
  */
 #include <linux/jhash.h>
+#include <linux/list_sort.h>
 #include <linux/slab.h>
 
 #include "rdm.h"
@@ -796,26 +797,31 @@ void kfr_flow_gone(struct kfr_conn *conn, const struct kfr_hdr *hdr, u64 place)
 	kfr_flow_settle(conn, flow);
 }
 
+/* Parks a sent operation before another one. It keeps its id and its registrations. */
+static void kfr_park_before(struct list_head *at, struct kfr_op *op)
+{
+	lockdep_assert_held(&op->conn->lock);
+	list_del_init(&op->item.link);
+	list_move_tail(&op->sent, at);
+	op->state = KFR_QUEUED;
+	op->parked = true;
+	op->hdr.flags &= ~KFR_F_PULLED;
+	kfr_op_refused(op->conn, op);
+}
+
 /*
- * Parks a sent operation. NAKs may arrive in another order than the requests
- * were first sent, so it is sorted in by @order, mostly at the end. It keeps its
- * id and its registrations.
+ * NAKs may arrive in another order than the requests were first sent, so it is sorted in
+ * by @order, mostly at the end.
  */
 static void kfr_park(struct kfr_flow *flow, struct kfr_op *op)
 {
 	struct kfr_op *before;
 
 	lockdep_assert_held(&op->conn->lock);
-	list_del_init(&op->item.link);
-	list_del_init(&op->sent);
 	list_for_each_entry_reverse(before, &flow->parked, sent)
 		if (before->order < op->order)
 			break;
-	list_add(&op->sent, &before->sent);
-	op->state = KFR_QUEUED;
-	op->parked = true;
-	op->hdr.flags &= ~KFR_F_PULLED;
-	kfr_op_refused(op->conn, op);
+	kfr_park_before(before->sent.next, op);
 }
 
 /**
@@ -856,17 +862,26 @@ void kfr_flow_nak(struct kfr_conn *conn, const struct kfr_hdr *hdr)
 	kfr_pump(conn);
 }
 
+static int kfr_by_order(void *unused, const struct list_head *a,
+			const struct list_head *b)
+{
+	return list_entry(a, struct kfr_op, sent)->order >
+	       list_entry(b, struct kfr_op, sent)->order;
+}
+
 /*
  * Parks the sent operations that the receiver had not handled at RESUME: it
  * will refuse them, as their epoch is over. Operations of a closing context
  * stay; their NAK cancels them. A pulled one stays too, as epochs do not apply
- * to it.
+ * to it. They are sorted first, so that one pass finds the places of all.
  */
 static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 			    u64 seen)
 {
 	struct list_head *lists[] = { &conn->sent_numbered, &conn->sent_by_id };
+	struct list_head *at = flow->parked.next;
 	struct kfr_op *op, *next;
+	LIST_HEAD(found);
 	unsigned int i;
 
 	lockdep_assert_held(&conn->lock);
@@ -876,7 +891,14 @@ static void kfr_flow_gather(struct kfr_conn *conn, struct kfr_flow *flow,
 			    !(op->hdr.flags & KFR_F_PULLED) &&
 			    !kfr_op_closing(op) &&
 			    kfr_flow_is(flow, &op->hdr))
-				kfr_park(flow, op);
+				list_move_tail(&op->sent, &found);
+	list_sort(NULL, &found, kfr_by_order);
+	list_for_each_entry_safe(op, next, &found, sent) {
+		while (at != &flow->parked &&
+		       list_entry(at, struct kfr_op, sent)->order < op->order)
+			at = at->next;
+		kfr_park_before(at, op);
+	}
 }
 
 /*
