@@ -152,8 +152,7 @@ long kfd_av_insert(struct kfd_call *call)
 	out = kcalloc(arg->count, sizeof(*out), GFP_KERNEL_ACCOUNT);
 	if (!out)
 		return -ENOMEM;
-	addrs = vmemdup_user(u64_to_user_ptr(arg->addrs),
-			     (size_t)arg->count * arg->addr_len);
+	addrs = kfd_dup_user(arg->addrs, (size_t)arg->count * arg->addr_len);
 	ret = PTR_ERR_OR_ZERO(addrs);
 	if (!ret) {
 		ret = mutex_lock_killable(&obj->readers);
@@ -251,8 +250,7 @@ long kfd_av_remove(struct kfd_call *call)
 		return PTR_ERR(obj);
 	if (!KFD_HAS(kfd_av_of(obj)->ops, remove))
 		return -EOPNOTSUPP;
-	addrs = memdup_user(u64_to_user_ptr(arg->addrs),
-			    arg->count * sizeof(*addrs));
+	addrs = kfd_dup_user(arg->addrs, arg->count * sizeof(*addrs));
 	if (IS_ERR(addrs))
 		return PTR_ERR(addrs);
 	ret = mutex_lock_killable(&obj->readers);
@@ -260,7 +258,7 @@ long kfd_av_remove(struct kfd_call *call)
 		ret = kfi_av_remove(kfd_av_of(obj), addrs, arg->count, 0);
 		mutex_unlock(&obj->readers);
 	}
-	kfree(addrs);
+	kvfree(addrs);
 	return ret;
 }
 

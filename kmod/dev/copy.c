@@ -22,6 +22,27 @@ int kfd_deadline(s64 deadline, ktime_t *out)
 }
 
 /**
+ * kfd_dup_user() - read an array from the user, charged to the user's memory cgroup
+ * @uaddr: its address
+ * @len: bytes, not 0
+ *
+ * Context: Process, may sleep and fault.
+ * Return: the array, to be freed by kvfree(); or an ERR_PTR: -EFAULT, -ENOMEM.
+ */
+void *kfd_dup_user(u64 uaddr, size_t len)
+{
+	void *array = kvmalloc(len, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+
+	if (!array)
+		return ERR_PTR(-ENOMEM);
+	if (copy_from_user(array, u64_to_user_ptr(uaddr), len)) {
+		kvfree(array);
+		return ERR_PTR(-EFAULT);
+	}
+	return array;
+}
+
+/**
  * kfd_string_user() - read a string from the user
  * @uaddr: address of a string of at most KFAB_NODE_MAX bytes, or 0
  *

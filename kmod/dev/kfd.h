@@ -425,6 +425,7 @@ long kfd_batch(struct kfd_call *call);
 
 /* copy.c */
 int kfd_deadline(s64 deadline, ktime_t *out);
+void *kfd_dup_user(u64 uaddr, size_t len);
 char *kfd_string_user(u64 uaddr);
 void *kfd_bytes_user(u64 uaddr, u32 len);
 void *kfd_addr_user(u64 uaddr, u32 len);
