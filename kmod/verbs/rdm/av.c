@@ -442,6 +442,19 @@ static int kfr_av_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 	return err;
 }
 
+/* xa_destroy() frees what is left, with interrupts off: nothing, for a big vector. */
+static void kfr_av_empty(struct xarray *xa)
+{
+	unsigned long i;
+	void *entry;
+
+	xa_for_each(xa, i, entry) {
+		xa_erase(xa, i);
+		cond_resched();
+	}
+	xa_destroy(xa);
+}
+
 static int kfr_av_close(struct kfid *fid)
 {
 	struct kfr_av *av = container_of(fid, struct kfr_av, av.fid);
@@ -459,8 +472,8 @@ static int kfr_av_close(struct kfid *fid)
 		kfi_eq_share_fini(&av->completions);
 		kfi_fid_put(&av->eq->fid);
 	}
-	xa_destroy(&av->addrs);
-	xa_destroy(&av->index);
+	kfr_av_empty(&av->addrs);
+	kfr_av_empty(&av->index);
 	mutex_destroy(&av->lock);
 	kfi_fid_put(&av->rdm->domain->base.domain.fid);
 	kfree_rcu(av, rcu);
