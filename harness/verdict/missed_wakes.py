@@ -74,7 +74,9 @@ def _call_followed(index: QueueIndex, sleep: Sleep, publication: MarkRecord) -> 
     who = marker(publication)
     calls = index.calls_from(publication.t, sleep.end + index.rules.late_ns)
     first = next((call.record for call in calls if caller(call) == who), None)
-    return first is not None and first.t >= sleep.end and first.queue == sleep.queue.id
+    if first is None or first.t < sleep.end or first.queue != sleep.queue.id:
+        return False
+    return index.in_one_go(publication, first.t)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from kfabric.recording.records import ENDER_KNOWN, FClass, Mark, WakeRecord
+from kfabric.recording.records import ENDER_KNOWN, FClass, Mark, MarkRecord, WakeRecord
 from kfabric.verdict.backlog import (
     Backlog,
     End,
@@ -192,6 +193,16 @@ class QueueIndex:
         if caller(call) in self._publications:
             return self._own_publications(call)
         return len(self.backlog.published_between(self._previous[id(call)], call.record.t))
+
+    def in_one_go(self, publication: MarkRecord, until: int) -> bool:
+        """Is what its publisher published from there on one batch, with one wake call behind it?
+
+        A publisher that lets more than ``grace_ns`` pass before the next publication has done
+        with the one before, without a wake call.
+        """
+        own = self._publications[marker(publication)]
+        batch = own[bisect_left(own, publication.t) : bisect_left(own, until)]
+        return all(after - t <= self.rules.grace_ns for t, after in pairwise(batch))
 
     def _own_publications(self, call: Signal) -> int:
         own = self._publications.get(caller(call), [])

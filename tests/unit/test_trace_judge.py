@@ -319,6 +319,27 @@ def test_timeout_while_the_publisher_is_on_its_way_is_not_lost() -> None:
     silent(scene)
 
 
+def test_wake_call_for_the_next_publication_is_not_for_the_one_before() -> None:
+    """The publisher came back later, and found nobody on the queue any more."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    scene.publish(TIMEOUT - 100_000)
+    scene.take(TIMEOUT + 10)
+    scene.publish(TIMEOUT + 1000)
+    scene.call(TIMEOUT + 2000, sleepers=0)
+    only(scene, Kind.LOST, WAITER, WAKER)
+
+
+def test_timeout_in_the_middle_of_a_batch_is_not_lost() -> None:
+    """One wake call is for all that were published before it."""
+    scene = Scene()
+    scene.wait(50, slept=60, timeout=TIMEOUT)
+    for t in (TIMEOUT - 30_000, TIMEOUT - 15_000, TIMEOUT + 1000):
+        scene.publish(t)
+    scene.call(TIMEOUT + 2000, sleepers=0)
+    silent(scene)
+
+
 def test_timeout_just_behind_the_mark_of_a_silent_publisher_is_not_lost() -> None:
     """waitqueue_active() rightly finds no sleeper any more."""
     scene = Scene()
