@@ -11,6 +11,9 @@ from the thread at once. For a while three priorities are above that of the thre
     _OTHERS        all threads but that one
     _NOBODY        a process of ours that computes if none of them wants to run
 
+To raise a thread takes half a millisecond in an emulated guest. So the threads that the kernel has
+already are raised once, and stay so.
+
 All this takes at most half of the time. The command returns once it is prepared, and what it has
 prepared goes on until the guest ends. Each time that a thread gave way is a line of the file
 GAVE_WAY, with the number of the visit.
@@ -23,7 +26,7 @@ import select
 import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -120,6 +123,10 @@ def _serve(visits: int, points: dict[str, str], seed: int, begun: int) -> None:
         _compute(requests)
     nobody = (0, os.getpid(), computing)
     os.sched_setscheduler(0, os.SCHED_FIFO, _OURS_FIRST)
+    raised = frozenset(_raise_kernel_threads())
+    # The first time is slow in an emulated guest.
+    with _others_first(os.getpid(), raised):
+        pass
     with (Path(os.environ[names.OUT]) / names.GAVE_WAY).open("a", buffering=1) as log:
         os.write(begun, b".")
         while True:
@@ -133,7 +140,7 @@ def _serve(visits: int, points: dict[str, str], seed: int, begun: int) -> None:
                 number = _visits_of(event) - [one[1] for one in found[1:]].count(event)
                 # Without its module, so that kfabric replay takes the words before the colon.
                 moment = f"visit {number} of {points[event].rpartition(':')[2]}"
-                with _others_first(pid):
+                with _others_first(pid, raised):
                     log.write(f"{moment}: thread {pid}, {seconds * 1e3:.3f} ms\n")
                     os.write(work, _SECONDS.pack(time.monotonic() + seconds))
                     time.sleep(seconds)
@@ -175,12 +182,22 @@ def _read(visits: int) -> str:
     return text.decode(errors="replace")
 
 
+def _raise_kernel_threads() -> Iterator[int]:
+    """Let them come before all others that have no real-time priority; their ids."""
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        # The kernel's threads have no program.
+        with suppress(ProcessLookupError):
+            if not os.access(f"/proc/{pid}/exe", os.F_OK) and _is_fair(pid):
+                os.sched_setscheduler(pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
+                yield pid
+
+
 @contextmanager
-def _others_first(thread: int) -> Iterator[None]:
-    """All other threads come before this one."""
+def _others_first(thread: int, raised: Container[int]) -> Iterator[None]:
+    """All other threads come before this one; those of these processes do already."""
     before = []
     try:
-        for tid in _threads():
+        for tid in _threads(raised):
             with suppress(ProcessLookupError):
                 policy = os.sched_getscheduler(tid)
                 if tid != thread and _is_fair(tid):
@@ -193,11 +210,12 @@ def _others_first(thread: int) -> Iterator[None]:
                 os.sched_setscheduler(tid, policy, os.sched_param(0))
 
 
-def _threads() -> Iterator[int]:
-    """The ids of all threads."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+def _threads(but: Container[int]) -> Iterator[int]:
+    """The ids of all threads of all processes but these."""
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(FileNotFoundError, ProcessLookupError):
-            yield from map(int, os.listdir(f"/proc/{pid}/task"))
+            if pid not in but:
+                yield from map(int, os.listdir(f"/proc/{pid}/task"))
 
 
 def _compute(requests: int) -> None:

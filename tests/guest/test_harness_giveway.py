@@ -25,6 +25,8 @@ POINT = "proc_do_uuid"
 EVERY_VISIT = "2"
 """The seed under which each visit counts."""
 VISITS = 8
+KTHREADD = 2
+"""The process that all threads of the kernel come from."""
 
 CODE = """
 import sys
@@ -42,12 +44,24 @@ def visit() -> None:
     os.close(file)
 
 
+def raised() -> list[int]:
+    """The processes with the priority of those that come before a thread that gives way."""
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with suppress(ProcessLookupError):
+            if os.sched_getparam(pid) == giveway._OTHERS:
+                found.append(pid)
+    return found
+
+
 @pytest.fixture
 def tracing() -> Iterator[None]:
-    """Removes the events afterwards, and gives the real-time limit back."""
+    """Removes the events afterwards; the real-time limit and the priorities are as before."""
     limit = giveway.RUNTIME.read_text()
     yield
     giveway.RUNTIME.write_text(limit)
+    for pid in raised():
+        os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
     instance = giveway.TRACING / "instances" / giveway.OURS
     with suppress(FileNotFoundError):
         (instance / "events" / giveway.OURS / "enable").write_text("0")
@@ -112,10 +126,25 @@ def test_kernel_that_is_not_preemptible_is_refused(tracing: None, tmp_path: Path
 def test_all_threads_but_one_come_first() -> None:
     """And have their policies back afterwards."""
     ours = threading.get_native_id()
-    with giveway._others_first(ours):
+    with giveway._others_first(ours, ()):
         assert os.sched_getscheduler(ours) == os.SCHED_OTHER
         assert os.sched_getscheduler(1) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO
     assert os.sched_getscheduler(1) == os.SCHED_OTHER
+
+
+def test_threads_of_the_kernel_come_first_all_the_time(
+    tracing: None, preemptible: None, tmp_path: Path
+) -> None:
+    """To raise them each time would leave the tests few moments to give way in."""
+    try:
+        assert command(tmp_path, POINT) == (0, "")
+        kernel = raised()
+        assert KTHREADD in kernel and not {1, os.getpid()} & set(kernel)
+        with giveway._others_first(threading.get_native_id(), kernel):
+            assert 1 in raised()
+        assert raised() == kernel
+    finally:
+        subprocess.run(["pkill", "-f", "giveway.main"], timeout=60, check=False)
 
 
 def test_thread_gets_no_time_while_it_gives_way(
