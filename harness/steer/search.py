@@ -24,6 +24,8 @@ from kfabric.terminal import streams
 from kfabric.vm import prepare
 
 AGAIN = 5
+OFTEN = 4
+"""If it shows the failure so often of that, its points are made fewer."""
 """How often a finding is played again."""
 WITHOUT = 3
 """How often it is played without holds."""
@@ -128,7 +130,7 @@ def point(text: str) -> str:
 
 
 def without(argv: Sequence[str]) -> list[str]:
-    """A command line without its own ``--schedule`` and ``--points``."""
+    """A command line without its own ``--schedule``, ``--points`` and ``--record``."""
     words: list[str] = []
     left = iter(argv)
     for word in left:
@@ -136,7 +138,7 @@ def without(argv: Sequence[str]) -> list[str]:
             return [*words, word, *left]
         if word in ("--schedule", "--points"):
             next(left, None)
-        elif not word.startswith(("--schedule=", "--points=")):
+        elif word != "--record" and not word.startswith(("--schedule=", "--points=")):
             words.append(word)
     return words
 
@@ -216,6 +218,8 @@ class Search:
         """Say all that can be said of a seed under which something failed."""
         held = self._show(plan.seed)
         tell(f"seed {plan.seed} of {self.seeds[-1]}: failed")
+        runs = f"{WITHOUT} times without holds, and {AGAIN} times under the seed"
+        prepare.say(f"playing it again, {runs}")
         without = sum(self._fails(None) for _ in range(WITHOUT))
         if without or not any(one.holds for one in held):
             words = f"{without} of {WITHOUT} runs in which no CPU was held"
@@ -228,8 +232,8 @@ class Search:
         tell(f"to play it: {self._command(plan.seed, plan.points)}")
         self.shown_at = tuple(one for one in held if one.holds)
         points = [one.point for one in self.shown_at]
-        if again < AGAIN:
-            tell("its points are not made fewer: that takes a seed that always shows it")
+        if again < OFTEN:
+            tell(f"its points are not made fewer: that takes a seed that shows it {OFTEN} times")
         elif len(points) > 1:
             prepare.say(f"looking for fewer points than {len(points)} that still show it")
             self._reduced(plan.seed, points)

@@ -12,7 +12,9 @@ from kfabric.steer.board import uses
 from kfabric.steer.plan import Aim, Function
 from kfabric.vm import sourcelines
 
-HEADS = ("point", "module", "passed", "held", "ms", "")
+HEADS = ("point", "module", "passed", "held", "ms", "", "line of source")
+LINED = 100
+"""Points whose lines are looked up; some modules have thousands."""
 LONGEST = 20
 """Characters of the bar of the point that was held longest."""
 
@@ -39,11 +41,16 @@ class Held:
         bar = "█" * -(-LONGEST * self.held_ns // max(longest_ns, 1))
         return [self.point, self.module, *counts, bar]
 
+    def line(self) -> str:
+        """Its line of source, and those that it is inlined at; empty if they are not known."""
+        function, _, offset = self.point.partition("+")
+        if not self.built:
+            return ""
+        return sourcelines.of(self.module, function, int(offset, 16), Path(self.built))
+
     def place(self) -> str:
         """The point with its module, and its line of source if that is known."""
-        function, _, offset = self.point.partition("+")
-        built = Path(self.built) if self.built else None
-        line = built and sourcelines.of(self.module, function, int(offset, 16), built)
+        line = self.line()
         return f"{self.point} [{self.module}]{f' ({line})' if line else ''}"
 
 
@@ -86,4 +93,6 @@ def markdown(held: Sequence[Held]) -> str:
     """The table of all of them."""
     longest = max((one.held_ns for one in held), default=0)
     heads = [row(HEADS), row(["---"] * len(HEADS))]
-    return "".join([*heads, *(row(one.cells(longest)) for one in held)])
+    lines = [*(one.line() for one in held[:LINED]), *("" for _ in held[LINED:])]
+    rows = (row([*one.cells(longest), line]) for one, line in zip(held, lines, strict=True))
+    return "".join([*heads, *rows])

@@ -296,6 +296,6 @@ def test_the_table_has_the_longest_holds_first_and_adds_up_guests(tmp_path: Path
         pass_point(out / names.BOARD, 0x104, 3, 1 + number, 400_000)
     table = show.markdown(show.read(show.boards(tmp_path)))
     assert table.splitlines()[2:] == [
-        f"| get+0x4 | mod | 6 | 3 | 0.8 | {'█' * 20} |",
-        "| put+0x0 | mod | 20 | 0 | 0.0 |  |",
+        f"| get+0x4 | mod | 6 | 3 | 0.8 | {'█' * 20} |  |",
+        "| put+0x0 | mod | 20 | 0 | 0.0 |  |  |",
     ]

@@ -223,6 +223,13 @@ def test_seed_that_seldom_shows_it_is_not_reduced(search: Find) -> None:
     assert {one.point for one in toy.search.shown_at} == {*POINTS[::2], LOST}
 
 
+def test_seed_that_mostly_shows_it_is_reduced(search: Find) -> None:
+    """In four of five runs."""
+    turn = itertools.count()
+    _, toy = search(lambda plan: plan.seed == 2 and next(turn) % 5 != 2)
+    assert len(toy.search.shown_at) < len({*POINTS[::2], LOST})
+
+
 def test_reduction_ends_after_some_runs(search: Find, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many points there are."""
     monkeypatch.setattr(seeds, "PLAYS", 3)
@@ -270,9 +277,9 @@ def test_other_seeds_are_refused(text: str) -> None:
 
 
 def test_the_command_keeps_everything_but_seeds_and_points() -> None:
-    """In both spellings of an option."""
+    """In both spellings of an option. Nor is it recorded again."""
     argv = ["--points", "a+0x1", "--schedule=seeds=1..9", "--vms", "1", "--points=b", "t.py"]
-    assert seeds.without([*argv, "--", "x", "--points", "y"]) == (
+    assert seeds.without([*argv, "--record", "--", "x", "--points", "y"]) == (
         ["--vms", "1", "t.py", "--", "x", "--points", "y"]
     )
 
