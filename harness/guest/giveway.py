@@ -14,9 +14,9 @@ from the thread at once. For a while three priorities are above that of the thre
 To raise a thread takes half a millisecond in an emulated guest. So the threads that the kernel has
 already are raised once, and stay so.
 
-All this takes at most half of the time. The command returns once it is prepared, and what it has
-prepared goes on until the guest ends. Each time that a thread gave way is a line of the file
-GAVE_WAY, with the number of the visit.
+All this takes at most half of the time, but for SPARE_SECONDS. The command returns once it is
+prepared, and what it has prepared goes on until the guest ends. Each time that a thread gave way is
+a line of the file GAVE_WAY, with the number of the visit.
 """
 
 import os
@@ -26,7 +26,7 @@ import select
 import struct
 import sys
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -40,6 +40,8 @@ OURS = "kfabric_giveway"
 ONE_VISIT_OF = (4, 1, 16, 2, 8)
 """A thread gives way at one visit of so many; a seed takes one of these."""
 LONGEST_SECONDS = 0.004
+SPARE_SECONDS = 0.5
+"""A recorded guest is fast by its own clock, so hundreds of rounds of a test may take 10 ms."""
 _MOST_BYTES = 4096
 _NOBODY, _OTHERS, _OURS_FIRST = map(os.sched_param, (1, 2, 3))
 _FAIR = (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE)
@@ -115,38 +117,51 @@ def _serve(visits: int, points: dict[str, str], seed: int, begun: int) -> None:
     """Write to a pipe once it has begun; then let threads give way, until the guest ends."""
     draw = random.Random(seed)
     one_visit_of = ONE_VISIT_OF[(seed - 1) % len(ONE_VISIT_OF)]
-    requests, work = os.pipe()
-    computing = os.fork()
-    if computing == 0:
-        os.close(begun)
-        os.close(work)
-        _compute(requests)
-    nobody = (0, os.getpid(), computing)
+    work, computing = _child(_compute, begun)
+    moments, noting = _child(_note, begun)
+    nobody = (0, os.getpid(), computing, noting)
     os.sched_setscheduler(0, os.SCHED_FIFO, _OURS_FIRST)
     raised = frozenset(_raise_kernel_threads())
     # The first time is slow in an emulated guest.
     with _others_first(os.getpid(), raised):
         pass
-    with (Path(os.environ[names.OUT]) / names.GAVE_WAY).open("a", buffering=1) as log:
-        os.write(begun, b".")
-        while True:
-            select.select([visits], [], [])
-            woken = time.monotonic()
-            # The first one of them is that of the thread from which we have taken the CPU.
-            found = _LINE.findall(_read(visits))
-            pid, event = (int(found[0][0]), found[0][1]) if found else (0, "")
-            if pid not in nobody and _is_fair(pid) and not draw.randrange(one_visit_of):
-                seconds = draw.uniform(0, LONGEST_SECONDS)
-                number = _visits_of(event) - [one[1] for one in found[1:]].count(event)
-                # Without its module, so that kfabric replay takes the words before the colon.
-                moment = f"visit {number} of {points[event].rpartition(':')[2]}"
-                with _others_first(pid, raised):
-                    log.write(f"{moment}: thread {pid}, {seconds * 1e3:.3f} ms\n")
-                    os.write(work, _SECONDS.pack(time.monotonic() + seconds))
-                    time.sleep(seconds)
-                # The guest may panic soon.
-                os.fdatasync(log.fileno())
-            _rest(visits, time.monotonic() - woken)
+    os.write(begun, b".")
+    spare, rested = SPARE_SECONDS, time.monotonic()
+    while True:
+        select.select([visits], [], [])
+        woken = time.monotonic()
+        spare = min(spare + woken - rested, SPARE_SECONDS)
+        # The first one of them is that of the thread from which we have taken the CPU.
+        found = _LINE.findall(_read(visits))
+        pid, event = (int(found[0][0]), found[0][1]) if found else (0, "")
+        if pid not in nobody and _is_fair(pid) and not draw.randrange(one_visit_of):
+            seconds = draw.uniform(0, LONGEST_SECONDS)
+            number = _visits_of(event) - [one[1] for one in found[1:]].count(event)
+            # Without its module, so that kfabric replay takes the words before the colon.
+            moment = f"visit {number} of {points[event].rpartition(':')[2]}"
+            with _others_first(pid, raised):
+                os.write(moments, f"{moment}: thread {pid}, {seconds * 1e3:.3f} ms\n".encode())
+                os.write(work, _SECONDS.pack(time.monotonic() + seconds))
+                time.sleep(seconds)
+            # Visits of others meanwhile: those threads are elsewhere by now.
+            _read(visits)
+        rested = time.monotonic()
+        spare -= rested - woken
+        if spare < 0:
+            _rest(visits, -spare)
+
+
+def _child(work: Callable[[int], None], begun: int) -> tuple[int, int]:
+    """A process that does what is written to a pipe: the pipe's end, and its id."""
+    here, end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(begun)
+        os.close(end)
+        work(here)
+        os._exit(0)
+    os.close(here)
+    return end, pid
 
 
 def _rest(visits: int, seconds: float) -> None:
@@ -216,6 +231,18 @@ def _threads(but: Container[int]) -> Iterator[int]:
         with suppress(FileNotFoundError, ProcessLookupError):
             if pid not in but:
                 yield from map(int, os.listdir(f"/proc/{pid}/task"))
+
+
+def _note(moments: int) -> None:
+    """Write each line to the file at once, as the guest may panic soon.
+
+    Whoever writes to it sleeps, and in that time the thread would go on that gives way.
+    """
+    os.sched_setscheduler(0, os.SCHED_FIFO, _OTHERS)
+    with (Path(os.environ[names.OUT]) / names.GAVE_WAY).open("ab", buffering=0) as log:
+        while data := os.read(moments, _MOST_BYTES):
+            log.write(data)
+            os.fdatasync(log.fileno())
 
 
 def _compute(requests: int) -> None:
