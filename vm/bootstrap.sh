@@ -149,11 +149,12 @@ install_packages() { # FILE...
 }
 
 install_python() {
-	wanted=$(cat "$top"/vm/requirements-*.txt "$top/pyproject.toml" "$top/kfabric_py/pyproject.toml" \
-		"$top/kfabric_py/VERSION" "$0" | sha256sum)
+	# Its programs name its path, so it is made again in a checkout that was moved.
+	wanted=$(echo "$venv" | cat - "$top"/vm/requirements-*.txt "$top/pyproject.toml" \
+		"$top/kfabric_py/pyproject.toml" "$top/kfabric_py/VERSION" "$0" | sha256sum)
 	[ "$(cat "$venv/ready" 2>/dev/null)" != "$wanted" ] || return 0
 	say "Python environment: build/venv; this takes a minute or two"
-	$python -m venv "$venv" >>"$log" 2>&1 || die "cannot make a Python environment"
+	$python -m venv --clear "$venv" >>"$log" 2>&1 || die "cannot make a Python environment"
 	"$venv/bin/pip" install -q -r "$top/vm/requirements-host.txt" >>"$log" 2>&1 ||
 		die "pip cannot install the Python packages; check the network and pip's index"
 	# The name under which host and guests import harness/ (root.py).
