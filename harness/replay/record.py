@@ -79,10 +79,20 @@ def record(errand: Errand, directory: Path, seconds: float) -> Execution:
         GuestError: the guest did not boot, or QEMU failed.
     """
     saved = _ensure_frozen(errand)
+    try:
+        return _checked(errand, saved, directory, seconds)
+    except KeyboardInterrupt:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def _checked(errand: Errand, saved: Frozen, directory: Path, seconds: float) -> Execution:
+    """As record()."""
     for tries_left in reversed(range(_TRIES)):
         execution = _once(errand, saved, directory, seconds)
         if execution.about.status == 0:
             break
+        say("recorded; replaying it, to see that it is the same")
         try:
             _check(execution, seconds)
         except GuestError as error:

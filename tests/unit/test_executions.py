@@ -71,6 +71,28 @@ def test_race_that_does_not_show_is_given_up(records: Play, tmp_path: Path) -> N
     assert not list((tmp_path / "executions").iterdir())
 
 
+def test_recording_that_was_not_replayed_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ctrl-C ended the replay that shows whether it is the same."""
+    place = tmp_path / "execution"
+
+    def once(*_: object) -> Execution:
+        place.mkdir()
+        return Execution(place, replace(ABOUT, status=1))
+
+    def check(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(record, "_ensure_frozen", lambda _: None)
+    monkeypatch.setattr(record, "_once", once)
+    monkeypatch.setattr(record, "_check", check)
+    errand = cast(Errand, None)
+    with pytest.raises(KeyboardInterrupt):
+        record.record(errand, place, 1.0)
+    assert not place.exists()
+
+
 def test_test_without_points_is_recorded_once(records: Play) -> None:
     """Nothing but the test runs."""
     assert [len(commands) for commands in records([0, 0], [])] == [1]
