@@ -134,7 +134,8 @@ def _serve(visits: int, points: dict[str, str], seed: int, begun: int) -> None:
         # The first one of them is that of the thread from which we have taken the CPU.
         found = _LINE.findall(_read(visits))
         pid, event = (int(found[0][0]), found[0][1]) if found else (0, "")
-        if pid not in nobody and _is_fair(pid) and not draw.randrange(one_visit_of):
+        gives_way = pid not in nobody and (pid in raised or _is_fair(pid))
+        if gives_way and not draw.randrange(one_visit_of):
             seconds = draw.uniform(0, LONGEST_SECONDS)
             number = _visits_of(event) - [one[1] for one in found[1:]].count(event)
             # Without its module, so that kfabric replay takes the words before the colon.
@@ -212,6 +213,9 @@ def _others_first(thread: int, raised: Container[int]) -> Iterator[None]:
     """All other threads come before this one; those of these processes do already."""
     before = []
     try:
+        if thread in raised:
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
         for tid in _threads(raised):
             with suppress(ProcessLookupError):
                 policy = os.sched_getscheduler(tid)
@@ -220,6 +224,9 @@ def _others_first(thread: int, raised: Container[int]) -> Iterator[None]:
                     os.sched_setscheduler(tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
         yield
     finally:
+        if thread in raised:
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(thread, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
         for tid, policy in before:
             with suppress(ProcessLookupError):
                 os.sched_setscheduler(tid, policy, os.sched_param(0))

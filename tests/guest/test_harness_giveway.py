@@ -142,6 +142,8 @@ def test_threads_of_the_kernel_come_first_all_the_time(
         assert KTHREADD in kernel and not {1, os.getpid()} & set(kernel)
         with giveway._others_first(threading.get_native_id(), kernel):
             assert 1 in raised()
+        with giveway._others_first(KTHREADD, kernel):
+            assert 1 in raised() and KTHREADD not in raised()
         assert raised() == kernel
     finally:
         subprocess.run(["pkill", "-f", "giveway.main"], timeout=60, check=False)
