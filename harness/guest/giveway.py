@@ -202,10 +202,19 @@ def _raise_kernel_threads() -> Iterator[int]:
     """Let them come before all others that have no real-time priority; their ids."""
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         # The kernel's threads have no program.
-        with suppress(ProcessLookupError):
-            if not os.access(f"/proc/{pid}/exe", os.F_OK) and _is_fair(pid):
-                os.sched_setscheduler(pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
-                yield pid
+        if not os.access(f"/proc/{pid}/exe", os.F_OK) and _is_fair(pid):
+            _raise(pid)
+            yield pid
+
+
+def _raise(thread: int) -> None:
+    with suppress(ProcessLookupError):
+        os.sched_setscheduler(thread, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
+
+
+def _lower(thread: int, policy: int) -> None:
+    with suppress(ProcessLookupError):
+        os.sched_setscheduler(thread, policy, os.sched_param(0))
 
 
 @contextmanager
@@ -214,22 +223,19 @@ def _others_first(thread: int, raised: Container[int]) -> Iterator[None]:
     before = []
     try:
         if thread in raised:
-            with suppress(ProcessLookupError):
-                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            _lower(thread, os.SCHED_OTHER)
         for tid in _threads(raised):
             with suppress(ProcessLookupError):
                 policy = os.sched_getscheduler(tid)
                 if tid != thread and _is_fair(tid):
                     before.append((tid, policy))
-                    os.sched_setscheduler(tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
+                    _raise(tid)
         yield
     finally:
         if thread in raised:
-            with suppress(ProcessLookupError):
-                os.sched_setscheduler(thread, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, _OTHERS)
+            _raise(thread)
         for tid, policy in before:
-            with suppress(ProcessLookupError):
-                os.sched_setscheduler(tid, policy, os.sched_param(0))
+            _lower(tid, policy)
 
 
 def _threads(but: Container[int]) -> Iterator[int]:

@@ -13,8 +13,8 @@ from kfabric.steer.plan import Aim, Function
 from kfabric.vm import sourcelines
 
 HEADS = ("point", "module", "passed", "held", "ms", "", "line of source")
-LINED = 100
-"""Points whose lines are looked up; some modules have thousands."""
+LINED = 40
+"""Points whose lines are looked up, at a tenth of a second each; some modules have thousands."""
 LONGEST = 20
 """Characters of the bar of the point that was held longest."""
 

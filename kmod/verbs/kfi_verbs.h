@@ -574,7 +574,8 @@ static inline struct kfv_ep *kfv_ep_of(struct kfid_ep *ep)
 /*
  * Once this is true it stays true. The answer "false" holds only inside a read section
  * of kfv_srcu or kfv_post_srcu, and under kfv_lock or the device's lock; elsewhere it
- * saves work that would fail. Under kfv_domain.lock it holds for the device halves of the domain.
+ * saves work that would fail. Under kfv_domain.lock it holds for the device halves of
+ * the domain.
  */
 static inline bool kfv_gone(const struct kfv_device *dev)
 {

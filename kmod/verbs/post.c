@@ -3,8 +3,8 @@
  * Posting work requests: what sends, receives, RMA and atomics have in common.
  *
  * Posting takes no lock of the connection and does not sleep. It runs in a read section
- * of kfv_post_srcu: the device stays until the section ends. The ULP keeps the endpoint open
- * meanwhile. The state of the connection may change at any time; a post that sees the
+ * of kfv_post_srcu: the device stays until the section ends. The ULP keeps the endpoint
+ * open meanwhile. The state of the connection may change at any time; a post that sees the
  * previous one gets a work request into a queue pair in its error state, which flushes
  * it, so that every posted operation completes.
  *
