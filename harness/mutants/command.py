@@ -132,7 +132,6 @@ def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -
     if choice.new:
         prepare.say(choice.line())
     tests = sorted({test.partition("::")[0] for mutant in chosen for test in mutant.tests})
-    testrun.precompile(image, [str(prepare.SOURCE / test) for test in tests])
 
     def boot(name: str) -> Vm:
         directory = GUESTS_DIRECTORY / name
@@ -140,4 +139,5 @@ def _run(chosen: Sequence[Mutant], args: argparse.Namespace, console: Console) -
 
     builder = Builder(prepare.SOURCE, image)
     progress = show.ProgressLines(console, len(chosen))
-    return Run(builder, boot, args.jobs, args.limit, progress.show).all(chosen)
+    with testrun.precompiling(image, [str(prepare.SOURCE / test) for test in tests]):
+        return Run(builder, boot, args.jobs, args.limit, progress.show).all(chosen)

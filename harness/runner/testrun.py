@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -309,10 +310,10 @@ class Runs:
             built = usermodule.build(image, Variant.TEST, self._tested, prepare.say)
             if self._tested.directory and built and usertests.VERIFY in self._options:
                 spelling.check_file(self._tested.directory, built)
-        if part.name == "guest":
-            precompile(image, [path for path in part.paths if not self._is_theirs(path)])
+        ours = [path for path in part.paths if part.name == "guest" and not self._is_theirs(path)]
         argv = fit(part, image.version).argv(self._options, kernel, image.release)
-        code = _run(argv, kernel, *([self._tested.root] if self._tested else []))
+        with precompiling(image, ours):
+            code = _run(argv, kernel, *([self._tested.root] if self._tested else []))
         self._mark(part, kernel)
         return code
 
@@ -387,14 +388,15 @@ def _is_of_checkout(path: str) -> bool:
     return file_of(path).resolve().is_relative_to(TESTS)
 
 
-def precompile(image: Image, paths: Sequence[str]) -> None:
+def precompiling(image: Image, paths: Sequence[str]) -> AbstractContextManager[None]:
     """Write the bytecode of the checkout's tests next to them: guests can only read there.
 
-    Nothing is written next to a user's own tests.
+    It is written while the block runs, and nothing is written next to a user's own tests.
     """
     ours = [path for path in paths if file_of(path).resolve().is_relative_to(prepare.SOURCE)]
-    if ours:
-        bytecode.tests(prepare.SOURCE, image, ours, _directory())
+    if not ours:
+        return contextlib.nullcontext()
+    return bytecode.tests(prepare.SOURCE, image, ours, _directory())
 
 
 def _run(argv: Sequence[str], kernel: str = "", directory: Path | None = None) -> int:

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kfabric.root import python_path
@@ -32,21 +32,30 @@ def packages(source: Path, image: Image) -> None:
         for path in paths:
             compileall.compile_dir(path, quiet=2)
     else:
-        _run(headers, source, source, ["python3", "-m", "compileall", "-qq", *paths])
+        argv = ["python3", "-m", "compileall", "-qq", *paths]
+        # Missing bytecode only costs time, so a host that is too busy to compile may still test.
+        with (
+            _running(headers, source, source, argv) as process,
+            contextlib.suppress(subprocess.TimeoutExpired),
+        ):
+            process.wait(SECONDS)
 
 
-def tests(source: Path, image: Image, paths: Sequence[str], directory: Path) -> None:
-    """Compile tests; ``paths`` are pytest's, relative to ``directory``.
+@contextlib.contextmanager
+def tests(source: Path, image: Image, paths: Sequence[str], directory: Path) -> Iterator[None]:
+    """Compile tests while the block runs; ``paths`` are pytest's, relative to ``directory``.
 
-    pytest itself does it, since its bytecode has rewritten assertions. Errors are ignored
-    here: they occur in the guest again, and are reported there.
+    pytest itself does it, since its bytecode has rewritten assertions. It is ahead of the guests,
+    which boot first; a file that they need earlier is only slower. Errors are ignored here: they
+    occur in the guest again, and are reported there.
     """
     headers = _headers(source, image)
     python = sys.executable if headers.at_home else "python3"
     argv = [python, "-m", "pytest", "-p", "kfabric.runner.plugin", "-p", "no:cacheprovider"]
     # Plugins with compiled parts only load in the host's Python.
     argv += [] if headers.at_home else ["-p", "no:hypothesispytest"]
-    _run(headers, source, directory, [*argv, "--collect-only", "-q", *paths])
+    with _running(headers, source, directory, [*argv, "--collect-only", "-q", *paths]):
+        yield
 
 
 def _headers(source: Path, image: Image) -> Headers:
@@ -55,21 +64,24 @@ def _headers(source: Path, image: Image) -> Headers:
     return supply.of(source, image.version, lambda line: None).headers(image.release)
 
 
-def _run(headers: Headers, source: Path, directory: Path, argv: Sequence[str]) -> None:
-    """Run the guests' Python with the packages of our own environment."""
+@contextlib.contextmanager
+def _running(
+    headers: Headers, source: Path, directory: Path, argv: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the guests' Python, with the packages of our own environment, until the block ends."""
     own = [python_path(source), *filter(None, [os.environ.get("PYTHONPATH")])]
     # These packages are pure Python, so any Python can import them.
     own += [] if headers.at_home else [sysconfig.get_path("purelib")]
     inside = ["sh", "-euc", 'cd "$0"; exec "$@"', str(directory), *argv]
     env = {name: text for name, text in os.environ.items() if name != _NO_BYTECODE}
-    # Missing bytecode only costs time, so a host that is too busy to compile may still test.
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run(
-            headers.command(inside, source),
-            env={**env, "PYTHONPATH": os.pathsep.join(own)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=SECONDS,
-            check=False,
-        )
+    with subprocess.Popen(
+        headers.command(inside, source),
+        env={**env, "PYTHONPATH": os.pathsep.join(own)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

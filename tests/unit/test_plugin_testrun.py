@@ -104,7 +104,7 @@ def test_browser_is_installed_only_for_its_tests(monkeypatch, status, raised) ->
 
 def _boot_nothing(monkeypatch) -> None:
     monkeypatch.setattr(testrun, "_prepare", _image)
-    monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
+    monkeypatch.setattr(testrun, "precompiling", lambda image, paths: nullcontext())
     monkeypatch.setattr(testrun.memory, "available_mib", lambda: 1 << 20)
     monkeypatch.setenv(testrun.asked.ENVIRONMENT, "{}")  # is restored after the test
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -343,7 +344,7 @@ def test_tests_get_the_module_and_run_where_the_guest_sees_them(
     image = SimpleNamespace(release="6.1", version=None)
     monkeypatch.setattr(testrun, "_prepare", lambda *_: image)
     monkeypatch.setattr(testrun, "fit", lambda part, version: part)
-    monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
+    monkeypatch.setattr(testrun, "precompiling", lambda image, paths: nullcontext())
     monkeypatch.setattr(testrun.usermodule, "build", lambda *given: seen.append(given[2]))
     monkeypatch.setattr(testrun, "_run", run)
     monkeypatch.chdir(tree)
@@ -367,8 +368,8 @@ def test_nothing_is_written_below_the_users_directory(
     commands: list[list[str]] = []
     monkeypatch.setattr(testrun.bytecode, "tests", lambda *given: commands.append(list(given[2])))
     ours = str(prepare.SOURCE / "tests/guest")
-    testrun.precompile(cast(Any, None), [ours, str(tree)])
-    testrun.precompile(cast(Any, None), [str(tree)])
+    testrun.precompiling(cast(Any, None), [ours, str(tree)])
+    testrun.precompiling(cast(Any, None), [str(tree)])
     assert commands == [[ours]]
 
     image = SimpleNamespace(release="6.1", version=None)
@@ -411,7 +412,7 @@ def test_without_paths_the_modules_directory_is_searched_for_tests(
     image = SimpleNamespace(release="6.1", version=None)
     monkeypatch.setattr(testrun, "_prepare", lambda *_: image)
     monkeypatch.setattr(testrun, "fit", lambda part, version: part)
-    monkeypatch.setattr(testrun, "precompile", lambda image, paths: None)
+    monkeypatch.setattr(testrun, "precompiling", lambda image, paths: nullcontext())
     monkeypatch.setattr(testrun.usermodule, "build", lambda *_: None)
     monkeypatch.setattr(testrun, "_run", run)
     assert testrun.main(["--module", str(tree)]) == 0
