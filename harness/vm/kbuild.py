@@ -5,6 +5,7 @@ The sources are copied to ``build/kmod/<release>/<variant>/src`` and built there
 tree stays clean, and variants stay apart. The directory above ``src`` gets the modules,
 without debug information. The place of a user's kernel has a longer name (``Image.builds``).
 Guests for a user's module need only the modules of CORE, which are built before the others.
+Each of the others is built again only if it changed, or what CORE exports to it.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -36,8 +37,8 @@ STRICT = "W=1"
 # be of another kernel.
 _MADE = (".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 _MADE_NAMES = ("Module.symvers", "modules.order", "__pycache__")
-# Files with the key of whatever was built.
-_STAMP, _CORE_STAMP = "stamp", "stamp-core"
+# Begins the name of a file with the key of whatever was built.
+_STAMP = "stamp"
 _WARNING = re.compile(r"\b(warning|error):|^WARNING:|^ERROR:")
 _NO_SOURCE = re.compile(r"No rule to make target '(.+)\.o', needed by '(.*?)'")
 # Warnings about the host, not the sources: make's clock, another compiler than the kernel's.
@@ -71,23 +72,47 @@ def ensure(source: Path, image: Image, variant: Variant, log: Log, *, others: bo
     """
     require(image.version)
     target = directory(source, image.builds, variant)
-    every = trees(source)
+    core, *rest = trees(source)
     wanted = partial(key, source, kernel_key(image), variant)
     hooks = "with" if variant is Variant.TEST else "without"
     built = f"for {image.release}, {hooks} test hooks"
-    with building_if_stale(target, partial(wanted, every[:1]), _CORE_STAMP) as stale:
+    with building_if_stale(target, partial(wanted, core), _stamp(core)) as stale:
         if stale:
-            # The others are linked with its exports, and removed with it.
-            (target / _STAMP).unlink(missing_ok=True)
             log(f"modules: building kfabric's {built}")
-            _build(source, target, image, variant, every[:1], log)
-    if not others or len(every) == 1:
+            _build(source, target, image, variant, core, log)
+    if not others:
         return target
-    with building_if_stale(target, partial(wanted, every)) as stale:
-        if stale:
-            log(f"modules of examples and tests: building {built}")
-            _build(source, target, image, variant, every[1:], log)
+    _remove_gone(target, rest)
+    exported = exports(source, image, variant)
+    for tree in rest:
+        with building_if_stale(target, partial(wanted, tree, exported), _stamp(tree)) as stale:
+            if stale:
+                log(f"modules of {tree}: building {built}")
+                _build(source, target, image, variant, tree, log)
     return target
+
+
+def _remove_gone(target: Path, rest: Iterable[Path]) -> None:
+    """Remove the modules of directories that are gone; ``rest`` are those that are there."""
+    copy = target / "src"
+    with cache.locked(target / "lock"):
+        for gone in {*_others(copy)} - {*rest}:
+            (target / _stamp(gone)).unlink(missing_ok=True)
+            for module in (copy / gone).glob("*.ko"):
+                (target / module.name).unlink(missing_ok=True)
+            shutil.rmtree(copy / gone)
+
+
+def _stamp(tree: Path) -> str:
+    return "-".join((_STAMP, *tree.parts))
+
+
+def exports(source: Path, image: Image, variant: Variant) -> list[bytes]:
+    """All that modules of others can see of CORE: its headers, and its symbols if it was built."""
+    headers = [path for path in _files(source, Path(CORE)) if path.suffix == ".h"]
+    symbols = directory(source, image.builds, variant) / "src" / CORE / "Module.symvers"
+    found = [symbols.read_bytes()] if symbols.exists() else []
+    return [path.read_bytes() for path in headers] + found
 
 
 @contextlib.contextmanager
@@ -121,8 +146,12 @@ def tree_command(
 
 def trees(source: Path) -> list[Path]:
     """Module directories, relative to the checkout, in build order."""
+    return [Path(CORE), *_others(source)]
+
+
+def _others(source: Path) -> list[Path]:
     found = [kbuild.parent for glob in OTHERS for kbuild in sorted(source.glob(glob))]
-    return [Path(CORE), *(tree.relative_to(source) for tree in found)]
+    return [tree.relative_to(source) for tree in found]
 
 
 def sync(source: Path, copy: Path) -> None:
@@ -154,26 +183,24 @@ def forget_linked(tree: Path) -> None:
 
 
 def _build(
-    source: Path, target: Path, image: Image, variant: Variant, chosen: Sequence[Path], log: Log
+    source: Path, target: Path, image: Image, variant: Variant, tree: Path, log: Log
 ) -> None:
-    """Build these trees in a copy: CORE, or all others after it."""
+    """Build one of the trees in a copy; CORE comes before all others."""
     cache.require_plain(source)
     headers = supply.of(source, image.version, log).headers(image.release)
     # Warnings are errors, but not every kernel's headers are clean.
     strict = [] if isinstance(image.version.origin, Tree) else [STRICT]
     copy = target / "src"
     sync(source, copy)
-    for place in copy.iterdir():
-        if place.name != CORE or Path(CORE) in chosen:
-            forget_linked(place)
-    for tree in chosen:
-        with Running(f"make in {tree}", log):
-            output = make(tree_command(headers, copy, tree, variant, *strict), copy)
-        if strict and (found := warnings(output, copy)):
-            # The next build starts from nothing: compiled objects do not warn again.
-            shutil.rmtree(copy / tree)
-            console = output.replace(f"{copy}/", "")
-            raise BuildError(found[0], "see the log above", console=console)
+    if (copy / tree).exists():
+        forget_linked(copy / tree)
+    with Running(f"make in {tree}", log):
+        output = make(tree_command(headers, copy, tree, variant, *strict), copy)
+    if strict and (found := warnings(output, copy)):
+        # The next build starts from nothing: compiled objects do not warn again.
+        shutil.rmtree(copy / tree)
+        console = output.replace(f"{copy}/", "")
+        raise BuildError(found[0], "see the log above", console=console)
     collect(copy, target)
 
 
@@ -235,15 +262,22 @@ def kernel_key(image: Image) -> str:
     return image.release
 
 
-def key(source: Path, kernel: str, variant: Variant, chosen: Iterable[Path]) -> str:
-    """A hash of everything that the modules of these trees are made from.
+def kind(kernel: str, variant: Variant) -> list[bytes]:
+    """What all builds of a variant for a kernel depend on."""
+    return [kernel.encode(), variant.value.encode(), Path(__file__).read_bytes()]
+
+
+def key(
+    source: Path, kernel: str, variant: Variant, tree: Path, exported: Iterable[bytes] = ()
+) -> str:
+    """A hash of everything that the modules of a tree are made from.
 
     Args:
         kernel: :func:`kernel_key`.
-        chosen: relative to the checkout.
+        tree: relative to the checkout.
+        exported: :func:`exports`, for another tree than CORE.
     """
-    parts = [kernel.encode(), variant.value.encode(), Path(__file__).read_bytes()]
-    for tree in chosen:
-        for path in _files(source, tree):
-            parts += [str(path.relative_to(source)).encode(), path.read_bytes()]
+    parts = [*kind(kernel, variant), *exported]
+    for path in _files(source, tree):
+        parts += [str(path.relative_to(source)).encode(), path.read_bytes()]
     return cache.key(parts)

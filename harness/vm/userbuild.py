@@ -83,7 +83,7 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
     check(tree)
     name = f"{tree.name}-{cache.key([bytes(tree)])}"
     target = source / "build/user" / name / image.builds / variant.value
-    wanted = partial(key, source, kbuild.kernel_key(image), variant, tree)
+    wanted = partial(key, source, image, variant, tree)
     with kbuild.building_if_stale(target, wanted) as stale:
         if stale:
             log(f"modules of {tree}: building for {image.release}")
@@ -95,9 +95,10 @@ def ensure(source: Path, image: Image, variant: Variant, tree: Path, log: Log) -
     return target
 
 
-def key(source: Path, kernel: str, variant: Variant, tree: Path) -> str:
-    ours = [Path(kbuild.CORE)] if calls_kfabric(source, tree) else []
-    parts = [kbuild.key(source, kernel, variant, ours).encode(), Path(__file__).read_bytes()]
+def key(source: Path, image: Image, variant: Variant, tree: Path) -> str:
+    """A hash of everything that the modules of a user's directory are made from."""
+    parts = [*kbuild.kind(kbuild.kernel_key(image), variant), Path(__file__).read_bytes()]
+    parts += kbuild.exports(source, image, variant) if calls_kfabric(source, tree) else []
     for path in files(source, tree):
         parts += [str(path).encode(), (tree / path).read_bytes()]
     return cache.key(parts)

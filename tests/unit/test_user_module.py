@@ -204,7 +204,7 @@ def test_our_examples_call_kfabric(name: str) -> None:
 def test_module_that_does_not_call_kfabric_does_not_depend_on_it(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: bool
 ) -> None:
-    """It is built without our headers, and stays as it is when ours change."""
+    """It is built without our headers, and stays as it is when our exports change."""
     checkout = tmp_path / "checkout"
     (checkout / "kmod").mkdir(parents=True)
     (checkout / "kmod/Kbuild").touch()
@@ -225,7 +225,7 @@ def test_module_that_does_not_call_kfabric_does_not_depend_on_it(
     core = kbuild.directory(checkout, image.builds, Variant.TEST) / "src/kmod"
     core.mkdir(parents=True)
     for text in ("", "changed"):
-        (checkout / "kmod/Kbuild").write_text(text)
+        (core / "Module.symvers").write_text(text)
         userbuild.ensure(checkout, image, Variant.TEST, tree, lambda line: None)
     assert given == ([core, core] if calls else [None])
 

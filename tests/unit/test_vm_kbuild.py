@@ -29,7 +29,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def key(source: Path, release: str = "6.1", variant: Variant = Variant.PROD) -> str:
-    return kbuild.key(source, release, variant, kbuild.trees(source))
+    return ":".join(kbuild.key(source, release, variant, tree) for tree in kbuild.trees(source))
 
 
 def test_the_core_is_built_first(checkout: Path) -> None:
@@ -197,10 +197,14 @@ def test_build_that_takes_long_is_shown(
 
 
 class Builds:
-    """Builds in which each tree makes one module; ``trees``: those that were made since."""
+    """Builds in which each tree makes one module; ``trees``: those that were made since.
+
+    Each exports ``symbols``.
+    """
 
     def __init__(self, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.trees: list[str] = []
+        self.symbols = "kfi_wait"
         self.fails = False
         self._checkout = checkout
         version = Version("6.1", "bookworm", Stock("linux-image-amd64", "bookworm"))
@@ -215,6 +219,7 @@ class Builds:
         if self.fails:
             raise BuildError("no")
         (tree / f"{tree.name}.ko").touch()
+        (tree / "Module.symvers").write_text(self.symbols)
         return ""
 
     def _strip(self, made: Iterable[Path], target: Path) -> None:
@@ -252,27 +257,42 @@ def test_changed_example_leaves_the_core_alone(builds: Builds, checkout: Path) -
     assert builds.ensure(others=True) == (["examples/ulp"], {"kmod", "ulp"})
 
 
-def test_others_are_never_older_than_the_core(builds: Builds, checkout: Path) -> None:
-    """Their exports would not fit, also if a build of the core ends early and is taken back."""
+def test_others_are_built_again_only_if_the_core_exports_something_else(
+    builds: Builds, checkout: Path
+) -> None:
+    """An edit of a function leaves them alone; a header or a symbol does not."""
     builds.ensure(others=True)
     (checkout / "kmod/core/main.c").write_text("changed")
-    assert builds.ensure(others=False) == (["kmod"], {"kmod"})
-    assert builds.ensure(others=True) == (["examples/ulp"], {"kmod", "ulp"})
+    assert builds.ensure(others=True)[0] == ["kmod"]
+    (checkout / "kmod/core/main.h").write_text("a header")
+    assert builds.ensure(others=True)[0] == ["kmod", "examples/ulp"]
+    (checkout / "kmod/core/main.c").write_text("changed again")
+    builds.symbols = "another one"
+    assert builds.ensure(others=False)[0] == ["kmod"]
+    assert builds.ensure(others=True)[0] == ["examples/ulp"]
+
+
+def test_core_that_failed_is_built_again(builds: Builds, checkout: Path) -> None:
+    """Also if its edit is taken back."""
+    builds.ensure(others=True)
     (checkout / "kmod/core/main.c").write_text("wrong")
     builds.fails = True
     with pytest.raises(BuildError):
         builds.ensure(others=False)
     builds.fails = False
-    (checkout / "kmod/core/main.c").write_text("changed")
-    assert builds.ensure(others=True) == (["kmod", "examples/ulp"], {"kmod", "ulp"})
+    (checkout / "kmod/core/main.c").write_text("kmod/core/main.c")
+    assert builds.ensure(others=True) == (["kmod"], {"kmod", "ulp"})
 
 
 def test_module_whose_example_is_gone_goes(builds: Builds, checkout: Path) -> None:
+    """If it comes back, it is built again."""
     (checkout / "examples/more").mkdir()
     (checkout / "examples/more/Kbuild").touch()
     assert builds.ensure(others=True)[1] == {"kmod", "more", "ulp"}
     (checkout / "examples/more/Kbuild").unlink()
-    assert builds.ensure(others=True) == (["examples/ulp"], {"kmod", "ulp"})
+    assert builds.ensure(others=True) == ([], {"kmod", "ulp"})
+    (checkout / "examples/more/Kbuild").touch()
+    assert builds.ensure(others=True) == (["examples/more"], {"kmod", "more", "ulp"})
 
 
 @pytest.mark.parametrize("ignored", ["", "trap '' TERM; "], ids=["polite", "stubborn"])
