@@ -159,6 +159,7 @@ def _check_guest(config: pytest.Config) -> None:
     """Check the guest after each test; a worker stops in a guest that was harmed."""
     # Imported late, here and below: each import takes time under TCG.
     from kfabric.guest.checks import GuestChecks, LogOfFailures
+    from kfabric.guest.narrow import Narrow
     from kfabric.guest.retirement import Retirement
     from kfabric.guest.session import Session, WakeupsFixture
 
@@ -168,6 +169,8 @@ def _check_guest(config: pytest.Config) -> None:
     register(LogOfFailures(), "kfabric-log-of-failures")
     if is_worker(config):
         register(retirement, "kfabric-retirement")
+        if not config.option.pyargs:
+            register(Narrow(config), "kfabric-narrow")
     if config.option.kfabric_module:
         from kfabric.guest import fixtures
         from kfabric.guest.usermodule import UserModuleChecks
