@@ -63,9 +63,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
     """
     parser = _parser()
     args, rest = parser.parse_known_args(list(argv))
-    if args.vms is None:
-        args.vms = 1 if args.schedule else GUESTS
-    if not (args.vms or args.tx):
+    if args.vms == 0 and not args.tx:
         parser.error("at least one guest is needed")
     _require_guests_here(args)
     _require_no_slip(rest, [*parser.option_strings, usertests.VERIFY])
@@ -74,6 +72,9 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[str]
         raise UsageError("--quick chooses the tests itself", "leave it out to name others")
     if not (args.module or args.modprobe):
         _require_no_module(paths)
+    if args.vms is None:
+        named = paths or [str(args.module)] * bool(args.module)
+        args.vms = 1 if args.schedule or usertests.is_one(named) else GUESTS
     return args, paths, options
 
 
@@ -116,7 +117,8 @@ def _parser() -> Parser:
         "--vms",
         type=whole(0),
         metavar="N",
-        help="guests at a time; fewer if the host lacks memory (default: 2, and 1 with --schedule)",
+        help="guests at a time; fewer if the host lacks memory (default: 2, and 1 for one test "
+        "or with --schedule)",
     )
     parser.add_argument(
         "--tx",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
-"""Finds out from the text of a user's tests whether they need kfabric's modules.
+"""Finds out from the text of tests what their guests need: kfabric's modules, a second guest.
 
 Building ours takes minutes, and tests of a module that does not call kfabric rarely need them.
 The tests are collected in the guest, so before it boots only their text is known. A file that
@@ -10,7 +10,7 @@ needs ours by a way that is not recognized gets an error that names the remedy
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kfabric.vm import prepare
@@ -26,6 +26,8 @@ _CONFTEST = prepare.SOURCE / "tests/guest/conftest.py"
 _CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _WORDS = re.compile(r"\b(kfabric_py|KFABRIC_MODULES|Modules(\.\w|\())|/dev/kfabric\b")
 _BY_NAME = ("getfixturevalue", "usefixtures")
+
+_TEST = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -46,6 +48,20 @@ def need_kfabric(paths: Iterable[Path], root: Path, options: Iterable[str] = ())
     shared = (tree for file, tree in trees.items() if file.name == "conftest.py")
     ours = _fixtures().difference(*map(_made, shared))
     return any(_uses(file, tree, ours) for file, tree in trees.items())
+
+
+def is_one(paths: Sequence[str]) -> bool:
+    """Whether pytest's paths name a single test function, so that one guest is enough for them."""
+    return sum(map(_number, paths)) == 1
+
+
+def _number(path: str) -> int:
+    file, _, test = path.partition("::")
+    if test:
+        return 1
+    place = Path(file)
+    scripts = [place] if place.is_file() else _scripts(place)
+    return sum(len(_TEST.findall(_read(script))) for script in scripts)
 
 
 def _fixtures() -> set[str]:

@@ -138,6 +138,29 @@ def test_options_are_passed_on_to_pytest(monkeypatch) -> None:
     assert argv[argv.index("--kfabric-vms") + 1] == "2"
 
 
+@pytest.mark.parametrize(
+    ("words", "guests"),
+    [
+        (["{one}"], "1"),
+        (["{two}"], "2"),
+        (["{two}::test_b"], "1"),
+        (["{two}::test_a", "{two}::test_b"], "2"),
+        (["{one}", "--vms", "2"], "2"),
+        ([str(GUEST)], "2"),
+    ],
+)
+def test_one_test_gets_one_guest(monkeypatch, tmp_path, words, guests) -> None:
+    """A second guest would boot for nothing, and take a CPU from the first."""
+    (tmp_path / "test_one.py").write_text("def test_a(): ...\n")
+    (tmp_path / "test_two.py").write_text("def test_a(): ...\nasync def test_b(): ...\n")
+    names = {"one": tmp_path / "test_one.py", "two": tmp_path / "test_two.py"}
+    _boot_nothing(monkeypatch)
+    seen = _runs(monkeypatch)
+    assert testrun.main([word.format(**names) for word in words]) == 0
+    ((argv, _),) = seen
+    assert argv[argv.index("--kfabric-vms") + 1] == guests
+
+
 @pytest.mark.parametrize(("kernel", "guests"), [("6.1", 3), ("debug", 1)])
 def test_no_more_guests_than_the_host_has_memory_for(monkeypatch, capsys, kernel, guests) -> None:
     """A kernel with checks needs more for each; a line shows it."""
