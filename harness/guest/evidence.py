@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kfabric import names
 from kfabric.guest import symbols
-from kfabric.guest.holds import without_held
+from kfabric.guest.held import without_held
 from kfabric.guest.sleeping import ThreadGone, read_state
 from kfabric.probes.recorder import Recorder
 from kfabric.recording.records import NO_STACK, Recording, StackRecord

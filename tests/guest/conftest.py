@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from failslab_support import Failslab
 from guest_support import DEBUGFS, MOCK, Call, Child, Mock, Side, connected_sides, rdm_sides
 from keeper_support import Keeper, open_keeper
 from rdm_support import SOCKADDR, Links, RdmNet
@@ -26,6 +25,7 @@ from kfabric.guest import modules as guest_modules
 from kfabric.guest import phases, topology
 
 if TYPE_CHECKING:
+    from failslab_support import Failslab
     from rdm_wire_link import Node
 
 HERE = Path(__file__).parent
@@ -150,6 +150,9 @@ def node(verbs: topology.RdmaLink, stranger: str) -> Iterator[Node]:
 @pytest.fixture
 def failslab(modules: guest_modules.Modules) -> Iterator[Failslab]:
     """The module that makes allocations fail, loaded. Depends on: modules."""
+    # Imported late, since it takes time in a guest.
+    from failslab_support import Failslab
+
     with Failslab.loaded(modules) as failslab:
         yield failslab
 

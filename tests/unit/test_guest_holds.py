@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 from wait_scenes import QUEUE, SECOND, US, Scene
 
-from kfabric.guest.holds import Hold, without_held
+from kfabric.guest.held import without_held
+from kfabric.guest.holds import Hold
 from kfabric.recording.records import FClass, Recording, count
 from kfabric.verdict.kinds import Kind, Verdict
 from kfabric.verdict.ledger import build
