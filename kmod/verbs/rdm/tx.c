@@ -269,13 +269,16 @@ static void kfr_op_report(struct kfr_op *op)
 	/*
 	 * Free first, so a woken thread can post again. Close waits for all
 	 * operations to be free, and then for read sections such as this one,
-	 * in which @tx is still used.
+	 * in which @tx is still used. The report may wake a thread that takes this
+	 * CPU: preemption is off, as in kfr_report(), but for the whole section.
 	 */
+	kfi_preempt_off();
 	idx = srcu_read_lock(&kfv_srcu);
 	kfr_op_put(op);
 	if (!READ_ONCE(tx->closing))
 		kfr_report(tx->base, dev, &comp, want_entry);
 	srcu_read_unlock(&kfv_srcu, idx);
+	kfi_preempt_on();
 }
 
 /**
