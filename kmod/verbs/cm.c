@@ -21,6 +21,8 @@
 
 /* How long a device may take to send the NAK of a failed receive, in jiffies. */
 #define KFV_NAK_TIME (HZ / 10)
+/* How long a work item leaves kfv_conn.ctl to its holder before it tries again. */
+#define KFV_CTL_TIME (HZ / 100)
 
 /*
  * Reports an event on the endpoint. The caller has seen conn->ep_gone false under
@@ -202,14 +204,21 @@ static void kfv_conn_wait_for_nak(struct kfv_conn *conn)
  *
  * If the endpoint is closed meanwhile, neither applies: the state is KFV_STOPPED.
  *
+ * A caller that holds conn->ctl may get no CPU for long. It is not waited for here: the
+ * queue runs KFV_WORK_MAX items of all users.
+ *
  * Context: work item, with a reference on the connection and on the module.
  */
 void kfv_cm_disconnect_work(struct work_struct *work)
 {
-	struct kfv_conn *conn = container_of(work, struct kfv_conn, disconnect);
+	struct kfv_conn *conn = container_of(to_delayed_work(work),
+					     struct kfv_conn, disconnect);
 	struct rdma_cm_id *wrong_id = NULL;
 
-	mutex_lock(&conn->ctl);
+	if (!mutex_trylock(&conn->ctl)) {
+		queue_delayed_work(kfv_wq, &conn->disconnect, KFV_CTL_TIME);
+		return;
+	}
 	kfv_conn_wait_for_nak(conn);
 	mutex_lock(&conn->lock);
 	if (!conn->ep_gone && kfv_conn_up(conn)) {

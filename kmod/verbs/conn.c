@@ -224,7 +224,7 @@ void kfv_conn_init(struct kfv_conn *conn, struct kfv_pd *pd, size_t tx_size,
 	conn->rx.size = rx_size;
 	atomic_set(&conn->posted, 1);
 	init_completion(&conn->drained);
-	INIT_WORK(&conn->disconnect, kfv_cm_disconnect_work);
+	INIT_DELAYED_WORK(&conn->disconnect, kfv_cm_disconnect_work);
 	INIT_WORK(&conn->destroy, kfv_conn_destroy);
 	conn->turn.run = kfv_conn_free;
 	kfv_keepalive_init(conn);
@@ -436,7 +436,7 @@ void kfv_conn_queue_disconnect(struct kfv_conn *conn)
 	if (atomic_xchg(&conn->failed, 1))
 		return;
 	kref_get(&conn->ref);
-	kfv_queue_work(kfv_wq, &conn->disconnect);
+	kfv_queue_work(kfv_wq, &conn->disconnect.work);
 }
 
 /*

@@ -474,7 +474,7 @@ struct kfv_conn {
 	struct completion drained;
 	struct rdma_conn_param param;
 	u8 data[KFV_REP_DATA];
-	struct work_struct disconnect;
+	struct delayed_work disconnect;
 	struct work_struct destroy;
 	struct kfv_turn turn;
 };
