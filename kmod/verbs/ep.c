@@ -190,9 +190,10 @@ static int kfv_ep_getopt(struct kfid *fid, int level, int optname,
 }
 
 /*
- * conn->lock rather than ctl: kfv_keepalive_start() needs the state to stay, and an
- * event handler may establish the connection at the same time. The later of the two
- * starts the keepalive.
+ * conn->lock, since kfv_keepalive_start() needs the state to stay, and an event handler
+ * may establish the connection at the same time. The later of the two starts the
+ * keepalive. ctl, as in all calls that take conn->lock: a work item that has ctl never
+ * waits for a user's thread, see kfv_cm_disconnect_work().
  */
 static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
 			 const void *optval, size_t optlen)
@@ -212,10 +213,12 @@ static int kfv_ep_setopt(struct kfid *fid, int level, int optname,
 		return -E2BIG;
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
+	mutex_lock(&conn->ctl);
 	mutex_lock(&conn->lock);
 	WRITE_ONCE(conn->keepalive_secs, seconds);
 	kfv_keepalive_start(conn);
 	mutex_unlock(&conn->lock);
+	mutex_unlock(&conn->ctl);
 	return 0;
 }
 
