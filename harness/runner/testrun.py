@@ -81,7 +81,9 @@ _STATUSES: dict[int, ExitStatus] = {
 
 # Statuses of a run whose tests failed because of what they tested.
 _SEEN = frozenset({ExitStatus.TEST_FAILED, ExitStatus.FAULT_FOUND}) | search.OF_GUESTS
-_SEARCHED = search.Kind("test", "the same test failed", "no test failed, but the run did")
+_SEARCHED = search.Kind(
+    "test", "the same test failed", "no test failed, but the run did", records=True
+)
 # Those of a run whose guests have tested something.
 _OF_TESTS = frozenset(
     {ExitStatus.TEST_FAILED, ExitStatus.PANIC, ExitStatus.HANG, ExitStatus.LOST, ExitStatus.SPLAT}
@@ -165,7 +167,8 @@ def main(argv: Sequence[str]) -> int:
     points: list[str] = []
     if args.schedule:
         asked_for = (_SEARCHED, args.schedule, args.points, output, argv)
-        found = search.Search(*asked_for, lambda: _ended(once()))
+        known = bool(args.record and args.points and len(args.schedule) == 1)
+        found = search.Search(*asked_for, lambda: _ended(once()), known)
         status = found.play()
         points = [f"{one.module}:{one.point}" for one in found.shown_at]
     elif most := args.until_fail or args.until_pass:

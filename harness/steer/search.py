@@ -24,9 +24,9 @@ from kfabric.terminal import streams
 from kfabric.vm import prepare
 
 AGAIN = 5
+"""How often a finding is played again."""
 OFTEN = 4
 """If it shows the failure so often of that, its points are made fewer."""
-"""How often a finding is played again."""
 WITHOUT = 3
 """How often it is played without holds."""
 TRIES = 3
@@ -73,11 +73,13 @@ class Kind:
         command: the subcommand.
         again: says that what failed has failed again.
         broke: says that nothing failed in a run that broke off.
+        records: whether the subcommand has ``--record``.
     """
 
     command: str
     again: str
     broke: str
+    records: bool = False
 
 
 def add_options(
@@ -154,6 +156,8 @@ class Search:
         directory: of the run's files.
         argv: of the command.
         once: plays it, in the environment that asks for the plan.
+        known: the seed and the points are those of an earlier search, and only its failure is
+            asked for: at most AGAIN runs look for it, and nothing else is said.
     """
 
     kind: Kind
@@ -162,6 +166,7 @@ class Search:
     directory: Path
     argv: Sequence[str]
     once: Callable[[], Ended]
+    known: bool = False
     shown_at: tuple[Held, ...] = field(default=(), init=False)
     """Where CPUs were held when it failed; empty if the holds explain nothing."""
     _failed: frozenset[str] = field(default=frozenset(), init=False)
@@ -176,7 +181,7 @@ class Search:
         Raises UsageError: no seed has held a CPU, so nothing was searched.
         """
         shutil.rmtree(self.directory / KEPT, ignore_errors=True)
-        for seed in self.seeds:
+        for seed in [*self.seeds] * (AGAIN if self.known else 1):
             plan = Plan(seed, tuple(self.points))
             ended = self._under(plan)
             if ended.status != ExitStatus.OK:
@@ -196,7 +201,8 @@ class Search:
         if not self._held_any:
             raise UsageError("--schedule has held no CPU", f"see {self.directory / TABLE}")
         self._show(self.seeds[-1])
-        tell(f"no failure under {counted(len(self.seeds), 'seed')}")
+        seeds = counted(len(self.seeds), "seed")
+        tell(f"no failure in {AGAIN} runs" if self.known else f"no failure under {seeds}")
         return ExitStatus.OK
 
     @property
@@ -218,6 +224,9 @@ class Search:
         """Say all that can be said of a seed under which something failed."""
         held = self._show(plan.seed)
         tell(f"seed {plan.seed} of {self.seeds[-1]}: failed")
+        if self.known:
+            self.shown_at = tuple(one for one in held if one.holds)
+            return
         runs = f"{WITHOUT} times without holds, and {AGAIN} times under the seed"
         prepare.say(f"playing it again, {runs}")
         without = sum(self._fails(None) for _ in range(WITHOUT))
@@ -253,12 +262,15 @@ class Search:
         if (more := len(fewest) - SHOWN) > 0:
             tell(f"  and {counted(more, 'other')}")
         tell(f"to play it: {self._command(seed, fewest)}")
+        if self.kind.records and "--record" not in self.argv:
+            tell(f"to record it: {self._command(seed, fewest, '--record')}")
         if again:
             self.shown_at = left
 
-    def _command(self, seed: int, points: Iterable[str]) -> str:
+    def _command(self, seed: int, points: Iterable[str], *more: str) -> str:
         """The command line with this seed and these points in place of its own."""
         ours = ["--schedule", f"seeds={seed}", *(w for one in points for w in ("--points", one))]
+        ours += more
         return shlex.join(["kfabric", self.kind.command, *ours, *without(self.argv)])
 
     def _fewest(self, seed: int, points: list[str]) -> list[str]:

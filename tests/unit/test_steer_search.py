@@ -50,6 +50,7 @@ class Toy:
         self.without = 0
         self.named: tuple[str, ...] = ()
         self.asked: tuple[str, ...] = ()
+        self.known = False
         self.search: Search
         self._report = directory / "guest.xml"
         self._fails = fails
@@ -91,7 +92,9 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
             setattr(toy, name, value)
         monkeypatch.setattr(Search, "_held", lambda _: toy.held())
         argv = ["--module", "my mod", "--schedule", "seeds=1..9", "--", "-k", "mail"]
-        toy.search = Search(testrun._SEARCHED, range(1, 10), toy.asked, tmp_path, argv, toy)
+        chosen = range(4, 5) if toy.known else range(1, 10)
+        asked = (chosen, toy.asked, tmp_path, argv, toy, toy.known)
+        toy.search = Search(testrun._SEARCHED, *asked)
         return toy.search.play(), toy
 
     return run
@@ -181,9 +184,34 @@ def test_points_become_fewer_until_only_those_that_matter_are_left(
     said = capsys.readouterr().err
     assert "held at 1 point only, the same test failed in 5 of 5 runs:\n" in said
     assert f"  {LOST} [mod]\n" in said
-    assert f"--schedule seeds=2 --points {LOST} --module" in said
+    assert f"to play it: kfabric test --schedule seeds=2 --points {LOST} --module" in said
+    assert f"to record it: kfabric test --schedule seeds=2 --points {LOST} --record --mod" in said
     assert toy.plans[-1] == Plan(2, (LOST,))
     assert [(one.module, one.point) for one in toy.search.shown_at] == [("mod", LOST)]
+
+
+def test_known_seed_is_played_only_until_it_fails(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To record it: an earlier search has said how often it shows the failure."""
+    played: list[int] = []
+
+    def third(plan: Plan) -> bool:
+        played.append(plan.seed)
+        return len(played) == 3
+
+    status, toy = search(third, known=True, asked=(LOST,))
+    assert status == ExitStatus.TEST_FAILED and played == [4, 4, 4] and not toy.without
+    assert [one.point for one in toy.search.shown_at] == [LOST]
+    assert "more runs" not in capsys.readouterr().err
+
+
+def test_known_seed_that_does_not_fail_is_given_up(
+    search: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, toy = search(lambda plan: False, known=True, asked=(LOST,))
+    assert status == ExitStatus.OK and len(toy.plans) == seeds.AGAIN
+    assert f"no failure in {seeds.AGAIN} runs\n" in capsys.readouterr().err
 
 
 def test_points_that_are_needed_together_stay(
