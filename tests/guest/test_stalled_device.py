@@ -132,7 +132,9 @@ def crowd(net: Net, number: int) -> list[kp.Endpoint]:
     return eps
 
 
-def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mock: Mock) -> None:
+def test_device_that_keeps_connections_holds_up_no_other(
+    late: Net, net: Net, mock: Mock, in_thread: InThread
+) -> None:
     """O1, O4: hook D12: one id does not go, and more wait for it than a queue runs items."""
     other = net.peer()
     region = net.region(other, other.buffer)
@@ -141,7 +143,7 @@ def test_device_that_keeps_connections_holds_up_no_other(late: Net, net: Net, mo
     for ep in eps:
         ep.close()
     hook.stopped()
-    region.close()
+    in_thread(region.close).result()
     assert mock.state()["hook D12"]["stopped"] == "1"
     hook.go()
 
