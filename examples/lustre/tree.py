@@ -71,7 +71,7 @@ def ensure(tree: Path, image: Image, variant: Variant, log: Log) -> Path:
 def _key(image: Image, variant: Variant, tree: Path) -> str:
     """A hash of all that is built from, and of how."""
     try:
-        ours = userbuild.key(SOURCE, kbuild.kernel_key(image), variant, tree)
+        ours = userbuild.key(SOURCE, image, variant, tree)
     except OSError as error:
         raise NoLustreTree(f"{error.filename}: {error.strerror}") from None
     return cache.key([ours.encode(), Path(__file__).read_bytes()])
