@@ -1127,11 +1127,15 @@ def test_dead_connections_of_a_peer_count_until_they_are_destroyed(
     wait_until(lambda: counts(rdm.link)["pd"] == domains, "all have ended", LIMIT)
     with opened(rdm.link, node.address) as again:
         further = in_thread(lambda: again.connect(rdm.link.address))
-        a.ep.send(a.buffer[:8])
-        Peer(node.accept(node.request())).receive()
-        assert a.entry().flags == SENT
-        assert not further.done
-        hook.go()
+        try:
+            a.ep.send(a.buffer[:8])
+            Peer(node.accept(node.request())).receive()
+            assert a.entry().flags == SENT
+            assert not further.done
+        finally:
+            # The thread connects with what is closed next.
+            hook.go()
+            further.settle()
         further.result()
 
 
