@@ -44,6 +44,8 @@ from kfabric.guest.waiting import Deadline, wait_until
 if TYPE_CHECKING:
     from rdm_wire_link import Node
 
+    from kfabric.guest.topology import RdmaLink
+
 InThread = Callable[[Callable[[], Any]], Call[Any]]
 POISON = 0xCC
 SIZE = 1 << 17
@@ -1109,6 +1111,12 @@ def test_end_of_a_connection_waits_for_threads_that_use_it(
 BEGUN = 32
 
 
+def requests(link: RdmaLink) -> int:
+    """How many requests for connections have come to the link, repeated ones too."""
+    counters = pathlib.Path("/sys/class/infiniband", link.name, "ports/1/cm_rx_msgs")
+    return int((counters / "req").read_text())
+
+
 def test_dead_connections_of_a_peer_count_until_they_are_destroyed(
     rdm: RdmNet, node: Node, mock: Mock, in_thread: InThread
 ) -> None:
@@ -1126,8 +1134,12 @@ def test_dead_connections_of_a_peer_count_until_they_are_destroyed(
     hook.stopped()
     wait_until(lambda: counts(rdm.link)["pd"] == domains, "all have ended", LIMIT)
     with opened(rdm.link, node.address) as again:
+        came = requests(rdm.link)
         further = in_thread(lambda: again.connect(rdm.link.address))
         try:
+            # RDMA CM repeats what nobody has answered.
+            repeated = "the request is repeated"
+            wait_until(lambda: further.done or requests(rdm.link) > came + 1, repeated, LIMIT)
             a.ep.send(a.buffer[:8])
             Peer(node.accept(node.request())).receive()
             assert a.entry().flags == SENT
