@@ -38,7 +38,7 @@ def test_a_figure_is_of_one_operation() -> None:
     found = gate.measured(counted)
     assert found["kfi_wait: instructions"] == pytest.approx(1200)
     assert found["kfi_poll, 16 members: instructions"] == pytest.approx(1000)
-    assert found["RDM on rxe: instructions"] == pytest.approx(1200)
+    assert found["RDM on rxe: instructions"] == pytest.approx(1125)
 
 
 def test_a_figure_that_was_measured_several_times_is_the_least() -> None:
