@@ -21,14 +21,16 @@ static DECLARE_COMPLETION(reinit_done);
 
 static int reinit_waiter(void)
 {
+	/* Stepped, it outlives the pause of the waker. */
+	long patience = GALLERY_PATIENCE * (gallery_unstepped ? 1 : 8);
+
 	if (gallery_fixed)
 		reinit_completion(&reinit_done);
 	gallery_reach(ASKED);
 	gallery_await(GIVEN);
 	if (!gallery_fixed)
 		reinit_completion(&reinit_done);
-	if (!wait_for_completion_interruptible_timeout(&reinit_done,
-						       8 * GALLERY_PATIENCE))
+	if (!wait_for_completion_interruptible_timeout(&reinit_done, patience))
 		gallery_timed_out();
 	return gallery_consume() ? 1 : -ETIMEDOUT;
 }
