@@ -11,9 +11,11 @@ import os
 import signal
 import struct
 import time
+from functools import partial
 
 import kfabric_py as kp
 from kfabric.guest.topology import RdmaLink, further_address
+from kfabric.guest.waiting import wait_until
 
 _PORT = 7473
 _HELLO = struct.pack("<IHHQII", 0x4B465244, 3, 0, 0, 4096, 0)
@@ -81,8 +83,18 @@ def _client(link: RdmaLink, addresses: list[str]) -> None:
     ep.enable()
     buffer = device.buffer(_LENGTH)
     for address in addresses:
-        ep.send(buffer, to=av.insert_service(address, "77"))
+        to = av.insert_service(address, "77")
+        wait_until(partial(_sends, ep, buffer, to), "room for a connection", _SECONDS)
     signal.pause()
+
+
+def _sends(ep: kp.RdmEndpoint, buffer: kp.Buffer, to: int) -> bool:
+    """Send a message; not if too many connections of this user wait for their peers."""
+    try:
+        ep.send(buffer, to=to)
+    except kp.Again:
+        return False
+    return True
 
 
 def measure(link: RdmaLink, count: int) -> dict[str, int]:
