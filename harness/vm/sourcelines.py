@@ -47,7 +47,9 @@ def _with_line(line: str, source: Path, symbols: Symbols) -> str:
 
 
 def of(module: str, function: str, offset: int, built: Path) -> str:
-    """The line of an instruction, and those that it is inlined at; empty if they are not known.
+    """The line of an instruction, and those of the module that it is inlined at.
+
+    Empty if they are not known.
 
     Args:
         offset: from the beginning of the function.
@@ -74,7 +76,9 @@ def _found(module: str, function: str, offset: int, source: Path, symbols: Symbo
     address = start + offset
     lines = _run("addr2line", "-i", "-j", section, "-e", str(file), hex(address)).splitlines()
     names = [name.partition(" (disc")[0].removeprefix(f"{source}/") for name in lines]
-    return "" if any("?" in name for name in names) else ", inlined at ".join(names)
+    # A macro of the kernel may go through five of its headers.
+    shown = names[:1] + [name for name in names[1:] if not name.startswith("/")]
+    return "" if any("?" in name for name in names) else ", inlined at ".join(shown)
 
 
 def _symbols(file: Path) -> Sequence[tuple[str, int, str]]:

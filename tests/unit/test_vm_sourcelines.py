@@ -93,6 +93,18 @@ def test_inlined_function_has_the_line_of_its_caller_too(built: Path) -> None:
     assert shown == "RIP: 0010:outer+0x0/0x10 [deep] (deep.c:1, inlined at deep.c:5)"
 
 
+def test_headers_of_the_kernel_are_named_once(built: Path) -> None:
+    """The innermost, where the instruction is; then the lines of the module."""
+    header = built / "kernel.h"
+    always = "static inline __attribute__((always_inline)) void"
+    trap = f'{always} trap(void) {{ __asm__ volatile("ud2"); }}\n'
+    header.write_text(f"{trap}{always} twice(void) {{ trap(); }}\n")
+    outer = INLINED.partition("\n")[2].replace("trap", "twice")
+    compiled(built / "src", "far.c", f'#include "{header}"\n{outer}', "-g")
+    shown = sourcelines.add("RIP: 0010:outer+0x0/0x10 [far]", built)
+    assert shown == f"RIP: 0010:outer+0x0/0x10 [far] ({header}:1, inlined at far.c:5)"
+
+
 def test_module_without_debug_information_has_no_lines(built: Path) -> None:
     compiled(built / "src", "bare.S", CODE)
     line = "RIP: 0010:f+0x0/0x10 [bare]"
