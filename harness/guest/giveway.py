@@ -141,7 +141,8 @@ def _serve(visits: int, points: dict[str, str], seed: int, begun: int) -> None:
             # Without its module, so that kfabric replay takes the words before the colon.
             moment = f"visit {number} of {points[event].rpartition(':')[2]}"
             with _others_first(pid, raised):
-                os.write(moments, f"{moment}: thread {pid}, {seconds * 1e3:.3f} ms\n".encode())
+                line = f"{moment}: thread {_name(pid)}/{pid}, {seconds * 1e3:.3f} ms\n"
+                os.write(moments, line.encode())
                 os.write(work, _SECONDS.pack(time.monotonic() + seconds))
                 time.sleep(seconds)
             # Visits of others meanwhile: those threads are elsewhere by now.
@@ -179,6 +180,13 @@ def _is_fair(thread: int) -> bool:
     with suppress(ProcessLookupError):
         return os.sched_getscheduler(thread) & ~os.SCHED_RESET_ON_FORK in _FAIR
     return True
+
+
+def _name(thread: int) -> str:
+    """The name of a thread; the trace has it only of those that have run with an event before."""
+    with suppress(OSError):
+        return Path(f"/proc/{thread}/comm").read_text().strip()
+    return "?"
 
 
 def _visits_of(event: str) -> int:

@@ -165,7 +165,8 @@ def test_thread_gets_no_time_while_it_gives_way(
     finally:
         subprocess.run(["pkill", "-f", "giveway.main"], timeout=60, check=False)
         os.sched_setaffinity(0, whole)
-    pattern = rf"visit (\d+) of {POINT}: thread {threading.get_native_id()}, ([\d.]+) ms"
+    thread = f"{Path('/proc/thread-self/comm').read_text().strip()}/{threading.get_native_id()}"
+    pattern = rf"visit (\d+) of {POINT}: thread {re.escape(thread)}, ([\d.]+) ms"
     noted = [re.fullmatch(pattern, line) for line in lines]
     assert noted and all(noted)
     numbers = [int(one[1]) for one in noted if one]

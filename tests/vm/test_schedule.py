@@ -72,7 +72,7 @@ def test_the_race_is_recorded_and_gone_back_in(found: tuple[Done, Path]) -> None
     (execution,) = (output / "executions").iterdir()
     assert f"kfabric replay {execution}" in done.stderr
     log = (execution / "out/gave_way.log").read_text()
-    (visit,) = re.findall(r"\A(visit \d+ of \S+): thread \d+, [\d.]+ ms$", log, re.M)
+    (visit,) = re.findall(r"\A(visit \d+ of \S+): thread \S+/\d+, [\d.]+ ms$", log, re.M)
     for moment, frames in (
         ("last call of mail_put", r"^#0 +mail_put .*\n#1 .* mail_write "),
         (visit, r"^#\d +mail_play .*/lost_mail.c:\d+$"),
