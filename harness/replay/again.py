@@ -29,6 +29,10 @@ _LEFT = (16, 1024)
 """Calls that are left for gdb, which needs 0.2 s for each: if QEMU stops too late, more."""
 
 
+class NoMoment(UsageError, label="no such moment"):
+    """The guest has not done what was asked for, or not so often."""
+
+
 @dataclass(frozen=True)
 class _Replay:
     """A guest that will do the same again.
@@ -81,7 +85,8 @@ def look(execution: Execution, moment: Moment, seconds: float) -> str:
 
     Raises:
         SetupError: the host lacks something, or gdb did not get there.
-        UsageError: the guest has no such function, or has not called it so often.
+        UsageError: the guest has no such function.
+        NoMoment: it has not called it so often.
         GuestError: QEMU failed, or was not there in time.
     """
     with _before(execution, moment, seconds) as (commands, stop):
@@ -150,8 +155,8 @@ def _beside(
     if not reached:
         raise _too_few(other)
     if not (before or moment.after):
-        raise UsageError(f"the guest has not {_did(moment)} {moment.place} before {other}")
-    say(f"{moment.place} was {_did(moment)} {counted(before, 'time')} before {other}")
+        raise NoMoment(f"the guest has not {_did(moment)} {moment.place} before '{other}'")
+    say(f"{moment.place} was {_did(moment)} {counted(before, 'time')} before '{other}'")
     return before + moment.after
 
 
@@ -161,7 +166,7 @@ def _calls(execution: Execution, moment: Moment, address: int, seconds: float) -
         guest.machine.finish(time.monotonic() + seconds)
         number = guest.counter.calls()
     if not number:
-        raise UsageError(f"the guest has not {_did(moment)} {moment.place}")
+        raise NoMoment(f"the guest has not {_did(moment)} {moment.place}")
     say(f"{moment.place} was {_did(moment)} {counted(number, 'time')}")
     return number
 
@@ -182,8 +187,8 @@ def _did(moment: Moment) -> str:
     return "passed" if moment.offset else "called"
 
 
-def _too_few(moment: Moment) -> UsageError:
+def _too_few(moment: Moment) -> NoMoment:
     if moment.after:
-        what = f"the guest has not {_did(moment)} {moment.place} after {moment.beside}"
-        return UsageError(what)
-    return UsageError(f"the guest has {_did(moment)} {moment.place} less often")
+        what = f"the guest has not {_did(moment)} {moment.place} after '{moment.beside}'"
+        return NoMoment(what)
+    return NoMoment(f"the guest has {_did(moment)} {moment.place} less often")

@@ -34,6 +34,7 @@ from kfabric.replay import (
     symbols,
 )
 from kfabric.replay import qemu as qemu_process
+from kfabric.replay.again import NoMoment
 from kfabric.replay.execution import About, Execution
 from kfabric.replay.frames import Kind, Row
 from kfabric.replay.gdb import Stop
@@ -424,21 +425,21 @@ def test_call_before_another_moment_is_counted_up_to_it(
 def test_call_that_does_not_come_again_is_named_with_its_moment() -> None:
     """Its number is ours, so that it was called "less often" would tell nothing."""
     error = again._too_few(Moment.parse("next call of ring after wait 7"))
-    assert error.what == "the guest has not called ring after wait 7"
+    assert error.what == "the guest has not called ring after 'wait 7'"
 
 
-def test_function_that_was_not_called_is_wrong_usage(
+def test_function_that_was_not_called_has_no_moment(
     monkeypatch: pytest.MonkeyPatch, kept: Execution
 ) -> None:
     """Nothing is shown then."""
     monkeypatch.setattr(gdb, "look", lambda *_: "")
     Called(monkeypatch, 0)
-    with pytest.raises(UsageError, match="has not called ring"):
+    with pytest.raises(NoMoment, match="has not called ring"):
         again.look(kept, Moment("ring"), 1.0)
-    with pytest.raises(UsageError, match="less often"):
+    with pytest.raises(NoMoment, match="less often"):
         again.look(kept, Moment("ring", 3), 1.0)
     Called(monkeypatch, 50)
-    with pytest.raises(UsageError, match="less often"):
+    with pytest.raises(NoMoment, match="less often"):
         again.look(kept, Moment("ring", 100), 1.0)
 
 
