@@ -262,7 +262,7 @@ class Watched:
             return ""
         tests = counted(len(self._wrong), "test")
         names = ", ".join(self._wrong)
-        return f"; {tests} failed by wake-ups, and no wait in there is counted: {names}"
+        return f"; the waits of {tests} that failed by wake-ups are not counted: {names}"
 
 
 def _found_right(waits: Sequence[int]) -> str:

@@ -114,8 +114,8 @@ def test_fault_fails_a_test_whose_assertions_pass(run: Run, fault: str) -> None:
     result.stdout.fnmatch_lines(["*: *wait*", "* ms  thread *", "trace: *out/wakeups/*"])
     result.stdout.fnmatch_lines(
         [
-            "kfabric: no wait was found right; 1 test failed by wake-ups, and no wait in there is "
-            "counted: *::test_a"
+            "kfabric: no wait was found right; the waits of 1 test that failed by wake-ups are "
+            "not counted: *::test_a"
         ]
     )
 
@@ -132,8 +132,8 @@ def test_b(play): play({wrong!r})
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "kfabric: the wake-ups of 2 waits in 1 test were found right; 1 test failed by "
-            "wake-ups, and no wait in there is counted: test_toy.py::test_b"
+            "kfabric: the wake-ups of 2 waits in 1 test were found right; the waits of 1 test "
+            "that failed by wake-ups are not counted: test_toy.py::test_b"
         ]
     )
 
