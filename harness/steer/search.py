@@ -244,7 +244,8 @@ class Search:
         if again < OFTEN:
             tell(f"its points are not made fewer: that takes a seed that shows it {OFTEN} times")
         elif len(points) > 1:
-            prepare.say(f"looking for fewer points than {len(points)} that still show it")
+            fewer = f"looking for fewer points than {len(points)} that still show it"
+            prepare.say(f"{fewer}, in at most {PLAYS} runs")
             self._reduced(plan.seed, points)
 
     def _reduced(self, seed: int, points: list[str]) -> None:
