@@ -34,6 +34,8 @@ static bool flag_look(void)
 
 static int flag_waiter(void)
 {
+	unsigned long deadline;
+
 	for (;;) {
 		if (gallery_fixed)
 			clear_bit(0, &flag);
@@ -41,10 +43,11 @@ static int flag_waiter(void)
 			return 1;
 		if (!gallery_fixed)
 			clear_bit(0, &flag);
+		deadline = jiffies + GALLERY_PATIENCE;
 		if (!wait_event_interruptible_timeout(flag_queue,
 						      test_bit(0, &flag),
 						      GALLERY_PATIENCE)) {
-			gallery_timed_out();
+			gallery_timed_out(deadline);
 			return -ETIMEDOUT;
 		}
 	}

@@ -63,17 +63,21 @@ int gallery_wait(struct wait_queue_head *queue, bool exclusive, long patience);
 int gallery_swait(struct swait_queue_head *queue, long patience);
 
 /*
- * A sleep was ended by its timeout. If there is an item and the waker has ended,
- * the sleeper has missed its wake-up: nobody is left who could wake it.
+ * A sleep was ended by its timeout, which was set for a jiffy. If there is an item,
+ * and the waker had ended half of the patience before, the sleeper has missed its
+ * wake-up: nobody was left who could wake it. A wake-up that comes later may be
+ * overtaken by the timeout, since neither thread gets its CPU at once.
  */
-void gallery_timed_out(void);
+void gallery_timed_out(unsigned long deadline);
 
 /* The schedule_timeout() of a race. */
 static inline long gallery_sleep(long patience)
 {
+	unsigned long deadline = jiffies + patience;
+
 	patience = schedule_timeout(patience);
 	if (!patience)
-		gallery_timed_out();
+		gallery_timed_out(deadline);
 	return patience;
 }
 

@@ -23,6 +23,7 @@ static int reinit_waiter(void)
 {
 	/* Stepped, it outlives the pause of the waker. */
 	long patience = GALLERY_PATIENCE * (gallery_unstepped ? 1 : 8);
+	unsigned long deadline;
 
 	if (gallery_fixed)
 		reinit_completion(&reinit_done);
@@ -30,8 +31,9 @@ static int reinit_waiter(void)
 	gallery_await(GIVEN);
 	if (!gallery_fixed)
 		reinit_completion(&reinit_done);
+	deadline = jiffies + patience;
 	if (!wait_for_completion_interruptible_timeout(&reinit_done, patience))
-		gallery_timed_out();
+		gallery_timed_out(deadline);
 	return gallery_consume() ? 1 : -ETIMEDOUT;
 }
 

@@ -47,6 +47,7 @@ static atomic_t gallery_alive;
 static atomic_t gallery_steps;	/* a bit for each, and one for the beginning */
 static bool gallery_stuck;
 static bool gallery_waker_ended, gallery_missed;
+static unsigned long gallery_waker_end;	/* in jiffies */
 static u64 gallery_judged;	/* when; or 0 */
 
 static DEFINE_SPINLOCK(gallery_lock);
@@ -171,9 +172,11 @@ void gallery_await(int step)
 		gallery_follow(step);
 }
 
-void gallery_timed_out(void)
+void gallery_timed_out(unsigned long deadline)
 {
-	if (gallery_ready() && READ_ONCE(gallery_waker_ended))
+	/* Pairs with gallery_thread(). */
+	if (gallery_ready() && smp_load_acquire(&gallery_waker_ended) &&
+	    time_before(gallery_waker_end + GALLERY_PATIENCE / 2, deadline))
 		WRITE_ONCE(gallery_missed, true);
 }
 
@@ -264,8 +267,11 @@ static int gallery_thread(void *data)
 	while (gallery_tasks[at] != current)
 		at++;
 	gallery_results[at] = role->body();
-	if (at == WAKER)
-		WRITE_ONCE(gallery_waker_ended, true);
+	if (at == WAKER) {
+		gallery_waker_end = jiffies;
+		/* Pairs with gallery_timed_out(). */
+		smp_store_release(&gallery_waker_ended, true);
+	}
 	atomic_dec(&gallery_alive);
 	return 0;
 }
