@@ -37,6 +37,9 @@ _HIDING = ("arch_rethook_trampoline", "__kretprobe_trampoline")
 _HIDDEN = "the callers are hidden by a probe of this function's return\n"
 """Such a probe puts one of these in the place of the return address."""
 _INNER = "the innermost {} frames are the tracer's\n"
+_OF_A_MODULE = re.compile(r"#\d+ .* at .*:\d+\n")
+"""Only modules have lines of source, and none of their functions is the outermost one."""
+_UNKNOWN = "the callers of this function are not known\n"
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,10 @@ def look(commands: Sequence[str], stop: Stop, seconds: float) -> str:
     place, _, found = after.partition("\n")
     if not found.startswith("#0"):
         raise SetupError("gdb did not get there", console=before[-2000:])
-    return "".join(_frames(found)) if int(place, 16) == stop.address else ""
+    lines = list(_frames(found))
+    if lines and _OF_A_MODULE.fullmatch(lines[-1]):
+        lines.append(_UNKNOWN)
+    return "".join(lines) if int(place, 16) == stop.address else ""
 
 
 def _frames(text: str) -> Iterator[str]:

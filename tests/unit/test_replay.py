@@ -340,6 +340,24 @@ def test_place_is_shown_if_the_guest_is_there(monkeypatch: pytest.MonkeyPatch) -
         gdb.look([], Stop(0x10, 1), 1.0)
 
 
+@pytest.mark.parametrize(
+    ("frames", "note"),
+    [
+        ("#0  my_put () at /src/my.c:65\n", gdb._UNKNOWN),
+        ("#0  0x0 in my_put (ch=0x5) at /src/my.c:65\n[Inferior 1 detached]\n", gdb._UNKNOWN),
+        ("#0  my_put () at /src/my.c:65\n#1  0xffffffff810cd417 in kthread ()\n", ""),
+        ("#0  0x00007f3270c8c350 in ?? ()\n", ""),
+    ],
+)
+def test_missing_callers_of_a_module_are_named(
+    monkeypatch: pytest.MonkeyPatch, frames: str, note: str
+) -> None:
+    """A function of a module has been called by something."""
+    monkeypatch.setattr(gdb, "_run", lambda *_: f"{gdb._HERE}\n0x10\n{frames}")
+    shown = gdb.look([], Stop(0x10, 1), 1.0)
+    assert shown.endswith(note) and (gdb._UNKNOWN in shown) is bool(note)
+
+
 class Called:
     """A guest in whose replays a function is called so often, and that QEMU stops late.
 
