@@ -24,6 +24,8 @@ _SETTINGS = (
     "maintenance set internal-error quit yes",
     "maintenance set internal-error corefile no",
 )
+_SILENT = ("set logging file /dev/null", "set logging redirect on", "set logging enabled on")
+"""Otherwise gdb prints a line for each section of each module."""
 _HERE = "the guest stands here"
 _FRAMES = 40
 _FRAME = re.compile(r"#\d+ .*")
@@ -76,7 +78,7 @@ def connecting(execution: Execution, place: Path, socket: Path) -> list[str]:
     functions = symbols.functions(execution.kallsyms())
     (place / symbols.FILE).write_bytes(symbols.elf(functions, callers, programs))
     loaded = symbols.modules(execution.directory / OUT, execution.directory / MODULES)
-    reading = [one.command() for one in loaded]
+    reading = [*_SILENT, *(one.command() for one in loaded), "set logging enabled off"]
     return [*_SETTINGS, f'file "{place / symbols.FILE}"', *reading, f"target remote {socket}"]
 
 
