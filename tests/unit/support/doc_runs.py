@@ -193,6 +193,7 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} replay --back-to 'visit .*": Run(HOURS, text="mail_wait () at "),
     rf"{_KF} replay --back-to 'wait .*": Run(HOURS, text="bell_wait () at "),
     rf"{_KF} replay --back-to .*": Run(HOURS, text="was called "),
+    rf"echo .* \| {_KF} replay --gdb .*": Run(HOURS, text="$1 = 4"),
     rf"{_KF} replay build/test/[^ ]*": Run(HOURS, text="printed the same to the byte"),
     rf"{_KF} test --schedule .* careful=1": Run(HOURS, text="no failure under 4 seeds"),
     rf"{_KF} run --kernel debug .*sysrq-trigger'": Run(HOURS, 74, "console and more: "),
