@@ -135,6 +135,19 @@ def test_refused_messages_come_again_in_order() -> None:
     assert all(request.done for request in requests)
 
 
+def test_message_that_crosses_resume_comes_once() -> None:
+    """It is refused as one of the old epoch, and the reply names a number that it no longer has."""
+    a, b = peers()
+    b.flows[False].room = 1
+    refused = [a.send(2, b"", tag=tag) for tag in range(2)]
+    settle(a, b)
+    under_way = a.send(2, b"", tag=2)
+    b.resume(PLENTY)
+    settle(a, b)
+    assert [message.header.tag for message in b.received] == [0, 1, 2]
+    assert refused[1].done and under_way.done
+
+
 def test_held_message_is_cancelled() -> None:
     """CANCEL gets FIN."""
     a, b = peers()

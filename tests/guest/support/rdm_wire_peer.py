@@ -279,6 +279,9 @@ class Peer:
                 if same != (header.dst, header.src, header.rx, header.auth):
                     raise Violation(f"{header} is no reply to {mine}")
                 return request if request.sent and mine.epoch == header.epoch else None
+        # RESUME has sent the request again, with another number, before this reply came.
+        if not by_id and covers(self._sent_number, header.seq):
+            return None
         raise Violation(f"no request: {header}")
 
     def _take_reply(self, header: Header) -> None:
