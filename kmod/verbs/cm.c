@@ -21,7 +21,10 @@
 
 /* How long a device may take to send the NAK of a failed receive, in jiffies. */
 #define KFV_NAK_TIME (HZ / 10)
-/* How long a work item leaves kfv_conn.ctl to its holder before it tries again. */
+/*
+ * How long a work item leaves kfv_conn.ctl to its holder at first; doubled up to HZ. So
+ * the end of a connection that has failed may be reported so much later.
+ */
 #define KFV_CTL_TIME (HZ / 100)
 
 /*
@@ -216,7 +219,9 @@ void kfv_cm_disconnect_work(struct work_struct *work)
 	struct rdma_cm_id *wrong_id = NULL;
 
 	if (!mutex_trylock(&conn->ctl)) {
-		queue_delayed_work(kfv_wq, &conn->disconnect, KFV_CTL_TIME);
+		conn->ctl_time = clamp_t(unsigned long, 2 * conn->ctl_time,
+					 KFV_CTL_TIME, HZ);
+		queue_delayed_work(kfv_wq, &conn->disconnect, conn->ctl_time);
 		return;
 	}
 	kfv_conn_wait_for_nak(conn);

@@ -443,6 +443,7 @@ enum kfv_state {
  *	becomes KFV_CONNECTED or KFV_ACCEPTED
  * @data: private data that @param points to; as @param
  * @disconnect: ends a connection that failed
+ * @ctl_time: how long @disconnect has left @ctl to its holder, in jiffies
  * @destroy: gives everything back; queued once, by kfv_conn_stop()
  * @turn: the same for the id, and what goes with it
  */
@@ -475,6 +476,7 @@ struct kfv_conn {
 	struct rdma_conn_param param;
 	u8 data[KFV_REP_DATA];
 	struct delayed_work disconnect;
+	unsigned long ctl_time;
 	struct work_struct destroy;
 	struct kfv_turn turn;
 };
