@@ -702,12 +702,10 @@ static int kfv_ep_getname(struct kfid *fid, void *addr, size_t *addrlen)
 	struct sockaddr_in sin = { 0 };
 
 	mutex_lock(&conn->ctl);
-	mutex_lock(&conn->lock);
-	if (conn->state != KFV_STOPPED && conn->id)
+	if (READ_ONCE(conn->state) != KFV_STOPPED && conn->id)
 		memcpy(&sin, &conn->id->route.addr.src_addr, sizeof(sin));
 	else
 		sin = ep->src;
-	mutex_unlock(&conn->lock);
 	mutex_unlock(&conn->ctl);
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
@@ -724,11 +722,9 @@ static int kfv_ep_getpeer(struct kfid_ep *fid, void *addr, size_t *addrlen)
 	bool up;
 
 	mutex_lock(&conn->ctl);
-	mutex_lock(&conn->lock);
 	up = kfv_conn_up(conn);
 	if (up)
 		memcpy(&sin, &conn->id->route.addr.dst_addr, sizeof(sin));
-	mutex_unlock(&conn->lock);
 	mutex_unlock(&conn->ctl);
 	if (kfv_gone(ep->domain->dev))
 		return -ENODEV;
