@@ -7,6 +7,7 @@
 #include <linux/cpumask.h>
 #include <linux/log2.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 
 #include <kfi_channel.h>
 #include <kfi_enosys.h>
@@ -826,6 +827,18 @@ static int kfi_cq_check(const struct kfi_cq_attr *attr)
 	return 0;
 }
 
+/*
+ * kvcalloc() would try kmalloc() first, which rounds up to a power of two: 256 entries
+ * would take 32 KiB instead of 20.
+ */
+static struct kfi_completion *kfi_cq_ring_alloc(u32 size)
+{
+	const size_t bytes = array_size(size, sizeof(struct kfi_completion));
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
+
+	return bytes > PAGE_SIZE ? __vmalloc(bytes, gfp) : kmalloc(bytes, gfp);
+}
+
 static struct kfi_cq *kfi_cq_alloc(const struct kfi_cq_attr *attr)
 {
 	struct kfi_cq *cq;
@@ -834,8 +847,7 @@ static struct kfi_cq *kfi_cq_alloc(const struct kfi_cq_attr *attr)
 	if (!cq)
 		return NULL;
 	cq->size = roundup_pow_of_two(attr->size ?: KFI_CQ_DEFAULT);
-	cq->ring = kvcalloc(cq->size, sizeof(*cq->ring),
-			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	cq->ring = kfi_cq_ring_alloc(cq->size);
 	if (!cq->ring) {
 		kfree(cq);
 		return NULL;
