@@ -97,14 +97,14 @@ class PendingContexts:
             self.abandoned |= {owner}
 
     def found_empty(self, gone: frozenset[int]) -> None:
-        """Note that the queue was empty; the caller is in ``readers``.
+        """Note that the queue was empty; the caller is in ``readers``, or the only reader.
 
         Args:
             gone: the value of ``abandoned`` before the queue was read.
         """
         with self._lock:
             # Another reader may hold completions that it has not yet looked up.
-            if len(self.readers) != 1:
+            if len(self.readers) > 1:
                 return
             self.abandoned -= gone
             for cookie, pending in list(self._table.items()):

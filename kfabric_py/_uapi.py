@@ -224,6 +224,7 @@ KFAB_DESC_MAX = 96
 KFAB_PROFILE_KEPT = 256
 KFAB_PROFILE_LIST_MAX = 0x10000
 KFAB_BATCH_MAX = 1024
+KFAB_RING_MAX = 4096
 
 
 class kfab_info(ctypes.Structure):
@@ -871,7 +872,7 @@ class kfab_cq_entry(ctypes.Structure):
         ("src_addr", ctypes.c_uint64),
         ("buf_offset", ctypes.c_uint64),
         ("buf", ctypes.c_uint32),
-        ("__reserved", ctypes.c_uint32),
+        ("err", ctypes.c_uint32),
     )
     context: int
     flags: int
@@ -881,6 +882,7 @@ class kfab_cq_entry(ctypes.Structure):
     src_addr: int
     buf_offset: int
     buf: int
+    err: int
 
 
 class kfab_cq_read(ctypes.Structure):
@@ -1692,6 +1694,41 @@ class kfab_batch(ctypes.Structure):
     out_wait_err: int
 
 
+class kfab_ring(ctypes.Structure):
+    _fields_ = (
+        ("tail", ctypes.c_uint32),
+        ("mask", ctypes.c_uint32),
+        ("overrun", ctypes.c_uint32),
+        ("__reserved1", ctypes.c_uint32 * 13),
+        ("head", ctypes.c_uint32),
+        ("__reserved2", ctypes.c_uint32 * 15),
+        ("entries", kfab_cq_entry * 0),
+    )
+    tail: int
+    mask: int
+    overrun: int
+    head: int
+    entries: ctypes.Array[kfab_cq_entry]
+
+
+class kfab_cq_ring(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("cq", ctypes.c_uint32),
+        ("out_handle", ctypes.c_uint32),
+        ("out_offset", ctypes.c_uint64),
+        ("out_entries", ctypes.c_uint32),
+        ("__reserved", ctypes.c_uint32),
+    )
+    size: int
+    flags: int
+    cq: int
+    out_handle: int
+    out_offset: int
+    out_entries: int
+
+
 KFAB_IOC_VERSION = 0xC000FB00 | ctypes.sizeof(kfab_version) << 16
 KFAB_IOC_GETINFO = 0xC000FB01 | ctypes.sizeof(kfab_getinfo) << 16
 KFAB_IOC_CLOSE = 0xC000FB02 | ctypes.sizeof(kfab_close) << 16
@@ -1770,6 +1807,7 @@ KFAB_IOC_PROFILE_READ = 0xC000FB7A | ctypes.sizeof(kfab_profile_read) << 16
 KFAB_IOC_PROFILE_CONTROL = 0xC000FB7B | ctypes.sizeof(kfab_profile_control) << 16
 KFAB_IOC_PROFILE_EVENTS = 0xC000FB7C | ctypes.sizeof(kfab_profile_events) << 16
 KFAB_IOC_BATCH = 0xC000FB80 | ctypes.sizeof(kfab_batch) << 16
+KFAB_IOC_CQ_RING = 0xC000FB81 | ctypes.sizeof(kfab_cq_ring) << 16
 
 #: Names of the calls, by ioctl number.
 CALL_NAMES: dict[int, str] = {
@@ -1851,4 +1889,5 @@ CALL_NAMES: dict[int, str] = {
     KFAB_IOC_PROFILE_CONTROL: "PROFILE_CONTROL",
     KFAB_IOC_PROFILE_EVENTS: "PROFILE_EVENTS",
     KFAB_IOC_BATCH: "BATCH",
+    KFAB_IOC_CQ_RING: "CQ_RING",
 }

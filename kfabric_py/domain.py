@@ -49,6 +49,7 @@ class Domain(OpenedObject, Profiled):
         threshold: bool = False,
         cpu: int | None = None,
         channel: CompChannel | None = None,
+        ring: bool = False,
         context: object = None,
     ) -> CompletionQueue:
         """Open a completion queue.
@@ -63,6 +64,11 @@ class Domain(OpenedObject, Profiled):
             cpu: the CPU that is to handle completions, ``None`` for any.
             channel: the channel for the events of
                 :meth:`CompletionQueue.req_notify`, of the domain's fabric.
+            ring: whether :meth:`CompletionQueue.read` is to read from mapped memory,
+                without a call unless the queue is empty, or more than half of its size was
+                read since the last call. Only one thread at a time may read then, errors
+                too, else ``Busy`` is raised. The queue has no ``sread`` and no
+                ``read_into``. On x86 only, else ``NotSupported`` is raised.
             context: the object that poll sets report for the queue; ``None`` for the
                 queue itself.
         """
@@ -75,6 +81,7 @@ class Domain(OpenedObject, Profiled):
             threshold=threshold,
             cpu=cpu,
             channel=channel,
+            ring=ring,
             context=context,
         )
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +27,7 @@ from kfabric_py.handle import KernelObject
 from kfabric_py.info import Info, info_from_raw
 from kfabric_py.memory import Buffer, Segment
 from kfabric_py.profile import Profiled
+from kfabric_py.ring import ENTRY, Ring, check_machine
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -143,13 +143,10 @@ class EqError:
 _FEW = 16
 _READ_FLAGS = _uapi.KFAB_CQ_REPORT_EMPTY
 
-#: struct kfab_cq_entry, unpacked with one call.
-ENTRY = struct.Struct("=7Q2I")
-
 #: The fields of an entry of :meth:`CompletionQueue.read_into`, as numpy.dtype() takes them.
 CQ_ENTRY_FIELDS: tuple[tuple[str, str], ...] = (
     *((name, "=u8") for name in ("context", "flags", "len", "data", "tag", "src_addr")),
-    *(("buf_offset", "=u8"), ("buf", "=u4"), ("reserved", "=u4")),
+    *(("buf_offset", "=u8"), ("buf", "=u4"), ("err", "=u4")),
 )
 
 
@@ -182,6 +179,9 @@ class CompletionQueue(Waitable, Profiled):
     does not wait.
     """
 
+    #: Here, as another thread may close the object before it is opened in full.
+    _ring: Ring | None = None
+
     def __init__(
         self,
         domain: Domain,
@@ -193,9 +193,12 @@ class CompletionQueue(Waitable, Profiled):
         threshold: bool,
         cpu: int | None,
         channel: CompChannel | None,
+        ring: bool,
         context: object,
     ) -> None:
         """Use :meth:`Domain.cq`."""
+        if ring:
+            check_machine()
         kind, wait_handle = wait_choice(wait_obj, wait_set)
         arg = _uapi.kfab_cq_open(
             domain=domain._live_handle(),
@@ -212,16 +215,18 @@ class CompletionQueue(Waitable, Profiled):
         self._pending = PendingContexts(self._client)
         #: Rooms for short reads, for reuse; two reads at the same time use two.
         self._rooms: list[_Room] = []
-        if channel is not None:
-            self._join(channel)
-
-    def _join(self, channel: CompChannel) -> None:
         try:
-            arg = _uapi.kfab_channel_bind(cq=self._handle, channel=channel._live_handle())
-            self._client(_uapi.KFAB_IOC_CHANNEL_BIND, arg)
-        except KfiError:
+            if ring:
+                self._ring = Ring(self._client, self._handle)
+            if channel is not None:
+                self._join(channel)
+        except BaseException:
             self.close()
             raise
+
+    def _join(self, channel: CompChannel) -> None:
+        arg = _uapi.kfab_channel_bind(cq=self._handle, channel=channel._live_handle())
+        self._client(_uapi.KFAB_IOC_CHANNEL_BIND, arg)
 
     def _uses(self) -> tuple[KernelObject, ...]:
         return tuple(used for used in (self._wait_set, self._channel) if used is not None)
@@ -292,8 +297,45 @@ class CompletionQueue(Waitable, Profiled):
             ErrorAvailable: an error entry comes first.
             Overrun: the queue has overflowed, and everything before that was read.
         """
+        if self._ring is not None:
+            return self._read_ring(self._ring, u32(count, "count"), source)
         flags = _READ_FLAGS | _uapi.KFAB_CQ_SRC_ADDR if source else _READ_FLAGS
         return self._read(_uapi.KFAB_IOC_CQ_READ, count, flags)
+
+    def _read_ring(self, ring: Ring, count: int, source: bool) -> list[CqEntry]:
+        """Read, with a call only if nothing is there, or the kernel has long not been told."""
+        pending = self._pending
+        gone = pending.abandoned
+        ring.begin()
+        try:
+            self._live_handle()
+            # First, as it may raise: it finds the error that is next.
+            if ring.untold > ring.entries // 2:
+                self._tell(ring)
+            found = ring.read(count)
+            if not found:
+                self._tell(ring)
+                found = ring.read(count)
+            entries = [self._named(source, *fields) for fields in found]
+            if gone and ring.empty():
+                pending.found_empty(gone)
+            return entries
+        except ValueError:
+            # The memory of the ring is gone if another thread has closed the queue.
+            self._live_handle()
+            raise
+        finally:
+            ring.reading = False
+
+    def _tell(self, ring: Ring) -> None:
+        """Make a call, which lets the kernel see what was read, and makes progress."""
+        self._read(_uapi.KFAB_IOC_CQ_READ, 0, 0)
+        ring.untold = 0
+
+    def _mark_closed(self) -> None:
+        super()._mark_closed()
+        if self._ring is not None:
+            self._ring.close()
 
     def read_into(self, entries: WriteableBuffer, *, source: bool = False) -> int:
         """Read completions into memory of the caller, without waiting; makes no objects.
@@ -403,8 +445,21 @@ class CompletionQueue(Waitable, Profiled):
         return entries
 
     def _entry(self, room: _Room, number: int) -> CqEntry:
-        at = number * ENTRY.size
-        cookie, bits, length, data, tag, src, offset, buf, _ = ENTRY.unpack_from(room.entries, at)
+        return self._named(True, *ENTRY.unpack_from(room.entries, number * ENTRY.size))
+
+    def _named(
+        self,
+        source: bool,
+        cookie: int,
+        bits: int,
+        length: int,
+        data: int,
+        tag: int,
+        src: int,
+        offset: int,
+        buf: int,
+        _error: int,
+    ) -> CqEntry:
         last = bits & _uapi.KFAB_MULTI_RECV != 0
         return CqEntry(
             self._context_of(cookie, last=last) if cookie else None,
@@ -412,7 +467,7 @@ class CompletionQueue(Waitable, Profiled):
             length,
             data,
             tag,
-            src,
+            src if source else 0,
             self._segment(buf, offset, length) if buf else None,
         )
 
@@ -426,7 +481,10 @@ class CompletionQueue(Waitable, Profiled):
 
     def _segment(self, handle: int, offset: int, length: int) -> Segment | None:
         buffer = self._client.objects.get(handle)
-        return Segment(buffer, offset, length) if isinstance(buffer, Buffer) else None
+        # A ring still names a buffer that was closed.
+        if isinstance(buffer, Buffer) and not buffer.closed:
+            return Segment(buffer, offset, length)
+        return None
 
     def readerr(self, *, peek: bool = False) -> CqError | None:
         """Read the error entry at the head, without waiting.
@@ -440,6 +498,19 @@ class CompletionQueue(Waitable, Profiled):
         Raises:
             Overrun: the queue has overflowed, and everything before that was read.
         """
+        ring = self._ring
+        if ring is None:
+            return self._readerr(None, peek=peek)
+        ring.begin()
+        try:
+            return self._readerr(ring, peek=peek)
+        except ValueError:
+            self._live_handle()
+            raise
+        finally:
+            ring.reading = False
+
+    def _readerr(self, ring: Ring | None, *, peek: bool) -> CqError | None:
         room = (ctypes.c_uint8 * _uapi.KFAB_ERR_DATA_MAX)()
         arg = _uapi.kfab_cq_readerr(
             size=ctypes.sizeof(_uapi.kfab_cq_readerr),
@@ -448,9 +519,14 @@ class CompletionQueue(Waitable, Profiled):
             err_data=ctypes.addressof(room),
             read_flags=_uapi.KFAB_PEEK if peek else 0,
         )
+        first = ring is not None and ring.at_error()
         self._pending.readers.append(None)
         try:
-            if self._client.attempt(_uapi.KFAB_IOC_CQ_READERR, arg) is None:
+            got = self._client.attempt(_uapi.KFAB_IOC_CQ_READERR, arg)
+            # If the kernel has none, a call that was left early has removed the first one.
+            if ring is not None and (first if got is None else not peek):
+                ring.passed(1)
+            if got is None:
                 return None
             find = self._pending.look if peek else self._pending.take
             context = find(arg.out_context)

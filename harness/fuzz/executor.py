@@ -442,7 +442,7 @@ class _ThreadExecutor:
             return
         read, write = os.pipe()
         try:
-            os.write(write, b"y")
+            os.write(write, bytes([self._word(step, "value") % 256]))
             code = libc.readv(read, struct.pack("=QQ", base + at, 1), 1)
             self._count(step, 0 if code >= 0 else ctypes.get_errno())
         finally:

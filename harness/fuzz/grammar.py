@@ -316,7 +316,11 @@ OTHER_STEPS: Final[Mapping[str, Mapping[str, Kind]]] = {
         "flags": one_of(1, 1, 1, 2),
     },
     "MUNMAP": {"of": handle("map"), "at": one_of(0, 0x1000), "length": one_of(4096, 8192)},
-    "TOUCH": {"of": handle("map"), "at": one_of(0, 8, 4095, 4096)},
+    "TOUCH": {
+        "of": handle("map"),
+        "at": one_of(0, 8, sizeof(u.kfab_ring) // 2, 4095, 4096),
+        "value": one_of(0, 1, 2, 3, 4, 255),
+    },
     "FD_POLL": {"of": handle("fd"), "ms": one_of(0, 1, 5)},
     **{op: {"of": handle("fd")} for op in ("FD_READ", "FD_CLOSE")},
     "EPOLL": {"of": handle("fd"), "ms": one_of(0, 1, 5)},
@@ -332,7 +336,8 @@ OTHER_STEPS: Final[Mapping[str, Mapping[str, Kind]]] = {
 PRODUCES: Final[Mapping[str, str]] = {
     **{f"{kind.upper()}_OPEN": kind for kind in ("fabric", "domain", "eq", "wait", "cq", "cntr")},
     **{f"{kind.upper()}_OPEN": kind for kind in ("poll", "pep", "ep", "av", "sep", "channel")},
-    **{"PROFILE_OPEN": "profile", "TX_CTX_OPEN": "tx", "RX_CTX_OPEN": "rx", "BUF_ALLOC": "buf"},
+    **{"PROFILE_OPEN": "profile", "TX_CTX_OPEN": "tx", "RX_CTX_OPEN": "rx"},
+    **dict.fromkeys(("BUF_ALLOC", "CQ_RING"), "buf"),
     **{"MR_REG": "mr", "GETNAME": "name", "MMAP": "map"},
     **dict.fromkeys(("AV_INSERT", "AV_INSERTSVC"), "peer"),
 }

@@ -56,6 +56,19 @@ qw = CONTROL handle=%cq command=5
 MOCK of=%ep how=inject,recv,1
 """
 
+_RING = f"""
+{_opened("mock")}
+ws = WAIT_OPEN fabric=%f wait_obj=3
+cq = CQ_OPEN domain=%d entries=4 wait_obj=2 wait_set=%ws
+rg = CQ_RING cq=%cq
+rm = MMAP of=%rg length=4096 prot=3 flags=1
+cq2 = CQ_OPEN domain=%d entries=4 wait_obj=1
+{_enabled("ep", "EP_OPEN domain=%d info=@info:mock", "cq 0x400", "cq2 0x800")}
+MOCK of=%ep how=inject,recv,3
+TOUCH of=%rm at=64 value=2
+WAIT wait=%ws
+"""
+
 _POLLFD = f"""
 {_opened("manual")}
 ws = WAIT_OPEN fabric=%f wait_obj=6
@@ -160,6 +173,7 @@ PREAMBLES: Final[dict[str, tuple[int, Program]]] = {
     for name, weight, text in (
         ("mock", 30, _MOCK),
         ("channel", 15, _CHANNEL),
+        ("ring", 10, _RING),
         ("pollfd", 20, _POLLFD),
         ("msg", 10, _MSG),
         ("rejected", 3, _REJECTED),

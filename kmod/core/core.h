@@ -38,6 +38,8 @@
  *       kfi_listed_lock	the list of all objects
  *     kfm_lock			kmod/mock; in mock.h
  *       kfi_listed_lock
+ *   client->rings_lock	kmod/dev: inside obj->readers; held over
+ *				kfi_cq_consume_to()
  *   cond->mutex		the ULP's, of KFI_WAIT_MUTEX_COND. A waiter enters its
  *				queue under it; no publication takes it.
  *
@@ -360,6 +362,7 @@ int kfi_turns_set(struct kfi_waitq *q, bool on);
 void kfi_turn_given(struct kfi_waitq *q, struct task_struct *task);
 void kfi_turn_return(struct kfi_waitq *q);
 void kfi_turn_used(struct kfi_source *src, u64 left);
+void kfi_turn_used_elsewhere(struct kfi_source *src, u64 left);
 
 /* channel.c, notify.c: completion channels; see also channel.h */
 u64 kfi_channel_number(struct kfi_channel *ch);
@@ -467,6 +470,7 @@ void kfi_source_fini(struct kfi_source *src);
 bool kfi_source_stored(struct kfi_source *src, enum kfi_why why, u64 fill);
 void kfi_source_lose(struct kfi_source *src);
 void kfi_source_taken(struct kfi_source *src, u64 left);
+void kfi_source_taken_elsewhere(struct kfi_source *src, u64 left);
 void kfi_source_set_ready(struct kfi_source *src, bool ready);
 void kfi_source_fire(struct kfi_source *src);
 int kfi_source_blocking(const struct kfi_source *src);

@@ -26,7 +26,7 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * struct kfi_cq - a completion queue
  * @cq: the public object
  * @src: the part shared with EQs and counters; @src.lock protects @head, @tail,
- *	 @errors, @reserved, @want, @overrun, @rooms and @ring
+ *	 @errors, @reserved, @want, @overrun, @rooms, @shadow and @ring
  * @format: of the entries that reads return; constant
  * @cond: may sread be given a threshold? constant
  * @signalled: number of the last kfi_cq_signal(); written under @src.lock, read
@@ -40,6 +40,7 @@ MODULE_PARM_DESC(sread_zero_blocks,
  * @overrun: completions came when it was full
  * @closing: kfi_cq_closing() has run; its callers are serialised
  * @rooms: providers that wait for room
+ * @shadow: also shows the entries
  * @ring: the entries
  */
 struct kfi_cq {
@@ -57,6 +58,7 @@ struct kfi_cq {
 	bool overrun;
 	bool closing;
 	struct list_head rooms;
+	struct kfi_cq_shadow *shadow;
 	struct kfi_completion *ring;
 };
 
@@ -88,6 +90,58 @@ static u32 kfi_cq_fill(const struct kfi_cq *cq)
 	return READ_ONCE(cq->tail) - READ_ONCE(cq->head);
 }
 
+/**
+ * kfi_cq_entry_size() - bytes of one entry of a format
+ * @format: KFI_CQ_FORMAT_*
+ *
+ * Context: any; takes no lock.
+ * Return: bytes; 0 for a format that does not exist.
+ */
+size_t kfi_cq_entry_size(enum kfi_cq_format format)
+{
+	switch (format) {
+	case KFI_CQ_FORMAT_CONTEXT:
+		return sizeof(struct kfi_cq_entry);
+	case KFI_CQ_FORMAT_MSG:
+		return sizeof(struct kfi_cq_msg_entry);
+	case KFI_CQ_FORMAT_DATA:
+		return sizeof(struct kfi_cq_data_entry);
+	case KFI_CQ_FORMAT_TAGGED:
+		return sizeof(struct kfi_cq_tagged_entry);
+	default:
+		return 0;
+	}
+}
+EXPORT_SYMBOL_GPL(kfi_cq_entry_size);
+
+/* The formats are prefixes of each other. */
+static void kfi_cq_copy(const struct kfi_cq *cq, void *to,
+			const struct kfi_completion *comp)
+{
+	struct kfi_cq_tagged_entry entry = {
+		.op_context = comp->context,
+		.flags = comp->flags,
+		.len = comp->len,
+		.buf = comp->buf,
+		.data = comp->data,
+		.tag = comp->tag,
+	};
+
+	if (cq->format == KFI_CQ_FORMAT_MSG)
+		entry.flags &= ~KFI_REMOTE_CQ_DATA;
+	memcpy(to, &entry, kfi_cq_entry_size(cq->format));
+}
+
+/* Show an entry that is about to be the last one. The caller holds the lock. */
+static void kfi_cq_shadow(struct kfi_cq *cq, const struct kfi_completion *comp)
+{
+	struct kfi_cq_tagged_entry entry = {};
+
+	lockdep_assert_held(&cq->src.lock);
+	kfi_cq_copy(cq, &entry, comp);
+	cq->shadow->store(cq->shadow, cq->tail, &entry, comp->src, comp->err);
+}
+
 /* Only the channel needs KFI_SOLICITED. The caller holds the lock. */
 static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
 {
@@ -96,6 +150,8 @@ static void kfi_cq_put(struct kfi_cq *cq, const struct kfi_completion *comp)
 	lockdep_assert_held(&cq->src.lock);
 	*slot = *comp;
 	slot->flags &= ~KFI_SOLICITED;
+	if (cq->shadow)
+		kfi_cq_shadow(cq, slot);
 }
 
 /*
@@ -132,6 +188,8 @@ static void kfi_cq_overrun(struct kfi_cq *cq)
 {
 	lockdep_assert_held(&cq->src.lock);
 	cq->overrun = true;
+	if (cq->shadow)
+		cq->shadow->overrun(cq->shadow);
 	kfi_cq_offer_room(cq);
 }
 
@@ -265,48 +323,6 @@ void kfi_cq_leave(struct kfid_cq *fcq, struct kfi_cq_room *room)
 }
 EXPORT_SYMBOL_GPL(kfi_cq_leave);
 
-/**
- * kfi_cq_entry_size() - bytes of one entry of a format
- * @format: KFI_CQ_FORMAT_*
- *
- * Context: any; takes no lock.
- * Return: bytes; 0 for a format that does not exist.
- */
-size_t kfi_cq_entry_size(enum kfi_cq_format format)
-{
-	switch (format) {
-	case KFI_CQ_FORMAT_CONTEXT:
-		return sizeof(struct kfi_cq_entry);
-	case KFI_CQ_FORMAT_MSG:
-		return sizeof(struct kfi_cq_msg_entry);
-	case KFI_CQ_FORMAT_DATA:
-		return sizeof(struct kfi_cq_data_entry);
-	case KFI_CQ_FORMAT_TAGGED:
-		return sizeof(struct kfi_cq_tagged_entry);
-	default:
-		return 0;
-	}
-}
-EXPORT_SYMBOL_GPL(kfi_cq_entry_size);
-
-/* The formats are prefixes of each other. */
-static void kfi_cq_copy(const struct kfi_cq *cq, void *to,
-			const struct kfi_completion *comp)
-{
-	struct kfi_cq_tagged_entry entry = {
-		.op_context = comp->context,
-		.flags = comp->flags,
-		.len = comp->len,
-		.buf = comp->buf,
-		.data = comp->data,
-		.tag = comp->tag,
-	};
-
-	if (cq->format == KFI_CQ_FORMAT_MSG)
-		entry.flags &= ~KFI_REMOTE_CQ_DATA;
-	memcpy(to, &entry, kfi_cq_entry_size(cq->format));
-}
-
 /* The caller holds the lock. An overrun is one more thing to read. */
 static void kfi_cq_remove(struct kfi_cq *cq, u32 count)
 {
@@ -409,6 +425,109 @@ void kfi_cq_consume(struct kfid_cq *fcq, size_t count)
 	spin_unlock_irqrestore(&cq->src.lock, flags);
 }
 EXPORT_SYMBOL_GPL(kfi_cq_consume);
+
+/**
+ * kfi_cq_size() - the entries that a CQ holds
+ * @fcq: the CQ
+ *
+ * Context: any; takes no lock.
+ * Return: a power of two.
+ */
+u32 kfi_cq_size(const struct kfid_cq *fcq)
+{
+	return container_of(fcq, struct kfi_cq, cq)->size;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_size);
+
+/**
+ * kfi_cq_show() - also show the entries of a CQ in a shadow
+ * @fcq: the CQ, without a comp_handler; its first entry is number 0
+ * @shadow: constant; used until the CQ is closed; has room for kfi_cq_size() entries
+ *
+ * Context: any; takes source->lock.
+ * Return: 0; -EBUSY: it has a shadow, or has or had an entry or an overrun.
+ */
+int kfi_cq_show(struct kfid_cq *fcq, struct kfi_cq_shadow *shadow)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+	int ret = 0;
+
+	spin_lock_irqsave(&cq->src.lock, flags);
+	if (cq->shadow || cq->tail || cq->head || cq->overrun)
+		ret = -KFI_EBUSY;
+	else
+		cq->shadow = shadow;
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_show);
+
+/**
+ * kfi_cq_hide() - undo kfi_cq_show(), whatever was stored since
+ * @fcq: the CQ; nobody has told it what was read in the shadow
+ *
+ * Context: any; takes source->lock.
+ */
+void kfi_cq_hide(struct kfid_cq *fcq)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->src.lock, flags);
+	cq->shadow = NULL;
+	spin_unlock_irqrestore(&cq->src.lock, flags);
+}
+EXPORT_SYMBOL_GPL(kfi_cq_hide);
+
+/* Entries that are looked at with the lock held. */
+#define KFI_CQ_LOOK 64
+
+/* How many of the next @n entries come before an error, as far as it looks. */
+static u32 kfi_cq_until_error(struct kfi_cq *cq, u32 n)
+{
+	u32 i = 0;
+
+	lockdep_assert_held(&cq->src.lock);
+	if (!cq->errors)
+		return n;
+	n = min_t(u32, n, KFI_CQ_LOOK);
+	while (i < n && !kfi_cq_slot(cq, cq->head + i)->err)
+		i++;
+	return i;
+}
+
+/**
+ * kfi_cq_consume_to() - remove entries that were read in a shadow
+ * @fcq: the CQ
+ * @number: of the first entry that was not read, as the reader says: one that is not
+ *	    stored yet, or was removed before, removes nothing. An error and what is
+ *	    behind it stay.
+ *
+ * Context: any; takes source->lock, for a few entries at a time.
+ * Return: number of the first entry that is left.
+ */
+u32 kfi_cq_consume_to(struct kfid_cq *fcq, u32 number)
+{
+	struct kfi_cq *cq = to_cq(fcq);
+	unsigned long flags;
+	u32 n, head;
+
+	do {
+		spin_lock_irqsave(&cq->src.lock, flags);
+		n = number - cq->head;
+		n = n > kfi_cq_fill(cq) ? 0 : kfi_cq_until_error(cq, n);
+		if (n) {
+			WRITE_ONCE(cq->head, cq->head + n);
+			kfi_source_taken_elsewhere(&cq->src, kfi_cq_fill(cq) + cq->overrun);
+			kfi_cq_offer_room(cq);
+		}
+		head = cq->head;
+		spin_unlock_irqrestore(&cq->src.lock, flags);
+	} while (n == KFI_CQ_LOOK);
+	return head;
+}
+EXPORT_SYMBOL_GPL(kfi_cq_consume_to);
 
 /* Look and remove in one step, so that the entries that were there are the ones taken. */
 static ssize_t kfi_cq_read_least(struct kfid_cq *fcq, void *buf, size_t count,

@@ -178,14 +178,11 @@ static u64 kfi_turns_due(const struct kfi_waitq *q, u64 left)
 	return left ? left + ready - 1 : ready;
 }
 
-/**
- * kfi_turn_used() - an entry of a member was read
- * @src: the member of a wait set
- * @left: entries that can still be read of it
- *
- * Context: any; the caller holds @src->lock; takes the set's head.lock.
+/*
+ * Entries were read, by this thread if @here. Otherwise the turn of the reader may still
+ * be out, and cover nothing, so another sleeper gets one in any case.
  */
-void kfi_turn_used(struct kfi_source *src, u64 left)
+static void kfi_turn_read(struct kfi_source *src, u64 left, bool here)
 {
 	struct kfi_waitq *q = src->queue;
 	u64 due;
@@ -200,8 +197,32 @@ void kfi_turn_used(struct kfi_source *src, u64 left)
 			kfi_turn_over(q);
 		if (!due)
 			kfi_turns_forget(q);
-		else if (due > q->turns->n + q->turns->more)
+		else if (!here || due > q->turns->n + q->turns->more)
 			kfi_turn_pass(q, src->id, due);
 	}
 	spin_unlock(&q->head.lock);
+}
+
+/**
+ * kfi_turn_used() - this thread has read an entry of a member
+ * @src: the member of a wait set
+ * @left: entries that can still be read of it
+ *
+ * Context: any; the caller holds @src->lock; takes the set's head.lock.
+ */
+void kfi_turn_used(struct kfi_source *src, u64 left)
+{
+	kfi_turn_read(src, left, true);
+}
+
+/**
+ * kfi_turn_used_elsewhere() - some thread, perhaps this one, has read an entry of a member
+ * @src: the member of a wait set
+ * @left: entries that can still be read of it
+ *
+ * Context: any; the caller holds @src->lock; takes the set's head.lock.
+ */
+void kfi_turn_used_elsewhere(struct kfi_source *src, u64 left)
+{
+	kfi_turn_read(src, left, false);
 }

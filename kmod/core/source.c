@@ -270,7 +270,22 @@ void kfi_source_fini(struct kfi_source *src)
 }
 
 /**
- * kfi_source_taken() - entries were read
+ * kfi_source_taken_elsewhere() - entries were read, by a thread that is not known
+ * @src: the source
+ * @left: entries that can still be read
+ *
+ * Context: any; the caller holds @src->lock.
+ */
+void kfi_source_taken_elsewhere(struct kfi_source *src, u64 left)
+{
+	lockdep_assert_held(&src->lock);
+	kfi_source_set_ready(src, left);
+	if (src->set)
+		kfi_turn_used_elsewhere(src, left);
+}
+
+/**
+ * kfi_source_taken() - this thread has read entries
  * @src: the source
  * @left: entries that can still be read
  *

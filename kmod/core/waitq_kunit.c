@@ -189,6 +189,29 @@ static void kfi_turn_used_wakes_for_what_is_left(struct kunit *test)
 	atomic_set(&c->q.nready, 0);
 }
 
+/* Three sleepers, one member that is ready, and two turns; one member was read in a ring. */
+static void kfi_turn_used_elsewhere_wakes_one_more(struct kunit *test)
+{
+	struct kfi_waitq_case *c = test->priv;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, kfi_turns_set(&c->q, true), 0);
+	for (i = 0; i < 3; i++)
+		kfi_waitq_case_add(c, i, 0, true);
+	atomic_set(&c->q.nready, 1);
+	spin_lock_irq(&c->q.head.lock);
+	kfi_turn_given(&c->q, NULL);
+	kfi_turn_given(&c->q, current);
+	spin_unlock_irq(&c->q.head.lock);
+	spin_lock_irq(&c->src.lock);
+	kfi_turn_used_elsewhere(&c->src, 0);
+	spin_unlock_irq(&c->src.lock);
+	atomic_set(&c->q.nready, 0);
+	/* Either turn may be the reader's, so neither is sure to cover the member. */
+	KUNIT_EXPECT_EQ(test, c->w[0].why, KFI_WHY_HANDON);
+	KUNIT_EXPECT_EQ(test, c->w[1].why, 0);
+}
+
 static int kfi_waitq_case_now(struct kfi_waitq_case *c)
 {
 	return kfi_waitq_wait(&c->q, NULL, KFI_DEADLINE_NOW);
@@ -234,6 +257,7 @@ static struct kunit_case kfi_waitq_cases[] = {
 	KUNIT_CASE(kfi_waitq_wake_skips_exclusive_below_need),
 	KUNIT_CASE(kfi_turn_return_passes_on),
 	KUNIT_CASE(kfi_turn_used_wakes_for_what_is_left),
+	KUNIT_CASE(kfi_turn_used_elsewhere_wakes_one_more),
 	KUNIT_CASE(kfi_waitq_wait_knows_the_dead),
 	KUNIT_CASE(kfi_waitq_leave_wakes_the_last),
 	{ }

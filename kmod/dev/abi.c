@@ -229,4 +229,6 @@ SAME_AS_MSG(kfab_rma, iov);
 static_assert(sizeof(struct kfab_info) % 8 == 0);
 static_assert(sizeof(struct kfab_iov) == 24);
 static_assert(sizeof(struct kfab_cq_entry) == 64);
+static_assert(offsetof(struct kfab_ring, head) == 64);
+static_assert(offsetof(struct kfab_ring, entries) == 128);
 static_assert(sizeof(struct kfab_poll_entry) == 16);

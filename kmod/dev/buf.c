@@ -86,6 +86,32 @@ static int kfd_buf_fill(struct kfd_buf *buf, size_t len)
 }
 
 /**
+ * kfd_buf_open() - begin to open a buffer
+ * @call: the call in progress, which shows or frees the buffer when it ends
+ * @len: bytes, not 0
+ * @handle: set to its handle
+ * @offset: set to the offset that mmap() takes
+ *
+ * Context: Process, may sleep.
+ * Return: the buffer, or an ERR_PTR.
+ */
+struct kfd_buf *kfd_buf_open(struct kfd_call *call, size_t len, u32 *handle, u64 *offset)
+{
+	struct kfd_obj *obj = kfd_open_begin(call, KFD_CLASS_BUF, 0);
+	int ret;
+
+	if (IS_ERR(obj))
+		return ERR_CAST(obj);
+	refcount_set(&kfd_buf_of(obj)->refs, 1);
+	ret = kfd_buf_fill(kfd_buf_of(obj), PAGE_ALIGN(len));
+	if (ret)
+		return ERR_PTR(ret);
+	*handle = obj->id;
+	*offset = (u64)obj->id << KFD_BUF_SHIFT;
+	return kfd_buf_of(obj);
+}
+
+/**
  * kfd_buf_alloc() - KFAB_IOC_BUF_ALLOC
  * @call: the call in progress
  *
@@ -95,21 +121,11 @@ static int kfd_buf_fill(struct kfd_buf *buf, size_t len)
 long kfd_buf_alloc(struct kfd_call *call)
 {
 	struct kfab_buf_alloc *arg = call->arg;
-	struct kfd_obj *obj;
-	int ret;
 
 	if (!arg->length || arg->length > KFAB_BUF_MAX)
 		return -EINVAL;
-	obj = kfd_open_begin(call, KFD_CLASS_BUF, 0);
-	if (IS_ERR(obj))
-		return PTR_ERR(obj);
-	refcount_set(&kfd_buf_of(obj)->refs, 1);
-	ret = kfd_buf_fill(kfd_buf_of(obj), PAGE_ALIGN(arg->length));
-	if (ret)
-		return ret;
-	arg->out_handle = obj->id;
-	arg->out_offset = (u64)obj->id << KFD_BUF_SHIFT;
-	return 0;
+	return PTR_ERR_OR_ZERO(kfd_buf_open(call, arg->length, &arg->out_handle,
+					    &arg->out_offset));
 }
 
 /**
@@ -140,6 +156,30 @@ void *kfd_buf_name(const struct kfd_buf *buf, const void *addr)
 }
 
 /**
+ * kfd_buf_name_id() - the handle in what kfd_buf_name() returned
+ * @name: the number, or NULL
+ *
+ * Context: Any.
+ * Return: the handle, which may be closed; 0 if @name is NULL.
+ */
+u32 kfd_buf_name_id(const void *name)
+{
+	return (u64)name >> KFD_BUF_SHIFT;
+}
+
+/**
+ * kfd_buf_name_offset() - the offset in what kfd_buf_name() returned
+ * @name: the number, or NULL
+ *
+ * Context: Any.
+ * Return: bytes; 0 if @name is NULL.
+ */
+u64 kfd_buf_name_offset(const void *name)
+{
+	return (u64)name & (KFAB_BUF_MAX - 1);
+}
+
+/**
  * kfd_buf_named() - take apart what kfd_buf_name() returned
  * @client: the client
  * @name: the number, or NULL
@@ -150,7 +190,7 @@ void *kfd_buf_name(const struct kfd_buf *buf, const void *addr)
  */
 u32 kfd_buf_named(struct kfd_client *client, const void *name, u64 *offset)
 {
-	const u32 id = (u64)name >> KFD_BUF_SHIFT;
+	const u32 id = kfd_buf_name_id(name);
 	struct kfd_obj *obj;
 
 	*offset = 0;
@@ -161,7 +201,7 @@ u32 kfd_buf_named(struct kfd_client *client, const void *name, u64 *offset)
 	xa_unlock(&client->objects);
 	if (!obj)
 		return 0;
-	*offset = (u64)name & (KFAB_BUF_MAX - 1);
+	*offset = kfd_buf_name_offset(name);
 	return id;
 }
 

@@ -248,6 +248,7 @@ int kfd_cq_close(struct kfd_obj *obj)
 	ret = kfi_cq_closing(cq);
 	if (ret)
 		return ret;
+	kfd_ring_end(container_of(obj, struct kfd_cq, obj));
 	return kfi_cq_unacked(cq) ? -EINPROGRESS : kfi_close(obj->fid);
 }
 

@@ -64,6 +64,11 @@ static int kfd_buf_close(struct kfd_obj *obj)
 	return 0;
 }
 
+static void kfd_cq_free(struct kfd_obj *obj)
+{
+	kfd_ring_release(container_of(obj, struct kfd_cq, obj));
+}
+
 static void kfd_profile_obj_free(struct kfd_obj *obj)
 {
 	kfd_profile_free(container_of(obj, struct kfd_profile, obj));
@@ -107,7 +112,8 @@ const struct kfd_class kfd_classes[KFD_CLASS_MAX] = {
 		.init = kfd_poll_init, .free = kfd_poll_free,
 	},
 	[KFI_CLASS_CQ] = {
-		.size = sizeof(struct kfd_cq), .rank = 3, .close = kfd_cq_close,
+		.size = sizeof(struct kfd_cq), .rank = 3,
+		.close = kfd_cq_close, .free = kfd_cq_free,
 	},
 	[KFI_CLASS_CNTR] = { .size = sizeof(struct kfd_obj), .rank = 3 },
 	[KFI_CLASS_EQ] = { .size = sizeof(struct kfd_eq), .rank = 3 },

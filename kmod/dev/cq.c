@@ -89,6 +89,8 @@ static ssize_t kfd_cq_read_chunk(struct kfd_cq_take *take, u64 least)
 }
 
 /*
+ * What is shown in a ring is read there, by a program that has its own count.
+ *
  * If entries were read before an error, return them; the next call gets the error. A
  * provider may store entries as fast as they are read, so a signal ends a read that has
  * as many as it must.
@@ -101,6 +103,10 @@ static ssize_t kfd_cq_take(void *p, u64 least)
 
 	if (kfd_read_lock(&take->cq->obj.readers))
 		return -EINTR;
+	if (take->cq->ring && arg->count) {
+		mutex_unlock(&take->cq->obj.readers);
+		return -EBUSY;
+	}
 	do {
 		ret = kfd_cq_read_chunk(take, take->done ? 0 : least);
 		cond_resched();
@@ -207,6 +213,8 @@ long kfd_cq_sread(struct kfd_call *call)
 		return PTR_ERR(take.cq);
 	if (!arg->count || arg->count >= KFAB_CQ_EMPTY)
 		return -EINVAL;
+	if (READ_ONCE(take.cq->ring))
+		return -EBUSY;
 	ret = kfd_deadline(arg->deadline, &deadline);
 	if (ret)
 		return ret;

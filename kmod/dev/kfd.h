@@ -19,14 +19,18 @@
  *     poll->members' xa_lock	(leaf)
  *     ep->ops_lock		(leaf) also taken by reports, with interrupts off and with
  *				locks of a provider held
+ *     client->rings_lock	(leaf) the list of rings: also read at the begin of each
+ *				ioctl(), with no other lock held
  *
- * The two sleeping locks are taken in this order, and none of them while the thread
- * sleeps in a wait of kfabric's, or waits for a close. A caller that waits for one can be
- * interrupted by a signal, or killed where an interrupted call could not be repeated. A
+ * The sleeping locks are taken in this order, and none of them while the thread sleeps
+ * in a wait of kfabric's, or waits for a close. A caller that waits for one can be
+ * interrupted by a signal, or killed where an interrupted call could not be repeated.
+ * Only a ring's begin and end wait for looks at rings in any case: they do not sleep. A
  * provider's functions are called with ep->sem held and may sleep.
  *
  * The locks of kmod/core/core.h come after those of this file: no function of this
- * module runs with one of them held. Below client->objects' xa_lock these are taken:
+ * module runs with one of them held, but those that store in a ring, which take no
+ * lock. Below client->objects' xa_lock these are taken:
  *
  *   channel->lock		kfi_ack_cq_events(), kfi_cq_discard_events()
  *   queue->head.lock		the same two, after channel->lock was released: they
@@ -117,6 +121,7 @@ enum {
 	(KFD_CLASS(KFI_CLASS_CQ) | KFD_CLASS(KFI_CLASS_EQ) | KFD_CLASS(KFI_CLASS_CNTR))
 
 struct kfd_user;
+struct kfd_ring;
 
 /**
  * struct kfd_client - one open file
@@ -130,6 +135,8 @@ struct kfd_user;
  * @last_id: the id given out last; none is given twice (xa_lock)
  * @count: ids in use or reserved (xa_lock; kfd_pollfd_room() reads it without)
  * @bytes: buffer memory; atomic, as a report may release it
+ * @rings_lock: protects @rings; held for reading to look at each of them
+ * @rings: rings of CQs whose close has not begun
  */
 struct kfd_client {
 	refcount_t refs;
@@ -141,6 +148,8 @@ struct kfd_client {
 	u32 last_id;
 	u32 count;
 	atomic64_t bytes;
+	struct rw_semaphore rings_lock;	/* rings */
+	struct list_head rings;
 };
 
 /* How far an object is, see the top of this file. */
@@ -200,7 +209,7 @@ struct kfd_obj {
 /**
  * struct kfd_buf - a message buffer
  * @obj: the handle
- * @refs: atomic: the handle, each mapping, each use by an operation in flight
+ * @refs: atomic: the handle, each mapping, each use by an operation in flight, a ring
  * @addr: physically contiguous kernel memory; constant once visible
  * @len: bytes, whole pages; constant once visible
  */
@@ -232,11 +241,13 @@ struct kfd_ep {
  * @obj: the handle
  * @format: of its entries; constant once visible
  * @cond: whether a blocking read takes a threshold; constant once visible
+ * @ring: shows its entries; or NULL. Set once under @obj.readers
  */
 struct kfd_cq {
 	struct kfd_obj obj;
 	enum kfi_cq_format format;
 	enum kfi_cq_wait_cond cond;
+	struct kfd_ring *ring;
 };
 
 /**
@@ -500,8 +511,11 @@ long kfd_getpeer(struct kfd_call *call);
 long kfd_buf_alloc(struct kfd_call *call);
 void kfd_buf_put(struct kfd_buf *buf);
 void kfd_buf_hold(struct kfd_buf *buf);
+struct kfd_buf *kfd_buf_open(struct kfd_call *call, size_t len, u32 *handle, u64 *offset);
 bool kfd_buf_has(const struct kfd_buf *buf, const void *addr);
 void *kfd_buf_name(const struct kfd_buf *buf, const void *addr);
+u32 kfd_buf_name_id(const void *name);
+u64 kfd_buf_name_offset(const void *name);
 u32 kfd_buf_named(struct kfd_client *client, const void *name, u64 *offset);
 int kfd_mmap(struct file *filp, struct vm_area_struct *vma);
 
@@ -564,6 +578,10 @@ long kfd_req_notify(struct kfd_call *call);
 long kfd_get_cq_event(struct kfd_call *call);
 long kfd_ack_cq_events(struct kfd_call *call);
 int kfd_cq_close(struct kfd_obj *obj);
+long kfd_cq_ring(struct kfd_call *call);
+int kfd_rings_look(struct kfd_client *client);
+void kfd_ring_end(struct kfd_cq *cq);
+void kfd_ring_release(struct kfd_cq *cq);
 int kfd_cq_drain(struct kfd_obj *obj);
 void kfd_channel_free(struct kfd_obj *obj);
 

@@ -198,6 +198,8 @@ static const struct kfd_ioctl kfd_ioctls[] = {
 	   out_dropped, OUT, BLOCKS),
 
 	OP(KFAB_IOC_BATCH, kfd_batch, kfab_batch, out_wait_err, OUT, BLOCKS),
+	OP(KFAB_IOC_CQ_RING, kfd_cq_ring, kfab_cq_ring, __reserved, OUT,
+	   RESERVED(kfab_cq_ring)),
 };
 
 /* Every structure begins with these fields. */
@@ -340,7 +342,7 @@ static long kfd_unlocked_ioctl(struct file *filp, unsigned int cmd,
 
 	if (!call.op)
 		return -ENOTTY;
-	return kfd_user_ret(kfd_call_run(&call));
+	return kfd_user_ret(kfd_rings_look(call.client) ?: kfd_call_run(&call));
 }
 
 static int kfd_open(struct inode *inode, struct file *filp)

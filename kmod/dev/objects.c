@@ -33,6 +33,8 @@ struct kfd_client *kfd_client_new(void)
 	client->opener = get_pid(task_tgid(current));
 	init_completion(&client->closed);
 	xa_init_flags(&client->objects, XA_FLAGS_ACCOUNT);
+	init_rwsem(&client->rings_lock);
+	INIT_LIST_HEAD(&client->rings);
 	return client;
 }
 

@@ -618,6 +618,24 @@ void kfi_cq_consume(struct kfid_cq *cq, size_t count);
 void kfi_cq_consume_err(struct kfid_cq *cq);
 
 /**
+ * struct kfi_cq_shadow - shows the entries of a CQ to a reader that makes no call
+ * @store: called for each entry that is stored, with its number. Interrupts are off, and
+ *	   the CQ's lock is held.
+ * @overrun: called when an entry could not be stored, perhaps more than once; as @store
+ */
+struct kfi_cq_shadow {
+	void (*store)(struct kfi_cq_shadow *shadow, u32 number,
+		      const struct kfi_cq_tagged_entry *entry, kfi_addr_t src,
+		      int err);
+	void (*overrun)(struct kfi_cq_shadow *shadow);
+};
+
+u32 kfi_cq_size(const struct kfid_cq *cq);
+int kfi_cq_show(struct kfid_cq *cq, struct kfi_cq_shadow *shadow);
+void kfi_cq_hide(struct kfid_cq *cq);
+u32 kfi_cq_consume_to(struct kfid_cq *cq, u32 number);
+
+/**
  * typedef kfi_eq_name_fn - what is an event about?
  * @fid: the object of the event, which is not closed before this returns; or NULL
  * @arg: the caller's

@@ -565,3 +565,44 @@ def test_set_closes_with_turns_out(mock: Mock, in_thread: InThread) -> None:
     call.result()
     cq.close()
     wait_set.close()
+
+
+def ring_of(herd: Herd) -> tuple[kp.CompletionQueue, kp.Endpoint]:
+    """One more member: a queue with a ring, and an endpoint that reports to it."""
+    cq = herd.mock.cq(8, wait_set=herd.wait_set, ring=True)
+    return cq, herd.mock.endpoint(cq=cq)
+
+
+def test_call_of_a_thread_with_a_turn_wakes_one_for_what_is_left(herd: Herd) -> None:
+    """W3, V4, Q11: it may not be the reader, so the reader's turn may cover nothing."""
+    cq, ep = ring_of(herd)
+    both_have_turns, was_read = threading.Event(), threading.Event()
+
+    def read() -> None:
+        both_have_turns.wait(LIMIT)
+        cq.read()
+        was_read.set()
+
+    herd.sleep(1, read)
+    herd.sleep(1, lambda: (was_read.wait(LIMIT), cq.read(0)))
+    herd.sleep(1)
+    herd.mock.inject(ep)
+    herd.woken(1)
+    herd.eq.write()
+    both_have_turns.set()
+    herd.woken(3)
+
+
+def test_call_of_another_thread_wakes_one_for_what_is_left(herd: Herd) -> None:
+    """W3, W2, Q11: the kernel does not know whose turn the read of a ring has ended."""
+    cq, ep = ring_of(herd)
+    herd.sleep(1)
+    (reader,) = herd.sleep(1, cq.read)
+    herd.sleep(2)
+    herd.eq.write()
+    herd.woken(1)
+    herd.mock.inject(ep)
+    reader.result()
+    herd.woken(2)
+    assert cq.read() == []
+    herd.woken(3)

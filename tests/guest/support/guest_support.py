@@ -309,7 +309,7 @@ class Side:
 
 
 def connected_sides(
-    device: kp.Device, address: str, stack: contextlib.ExitStack
+    device: kp.Device, address: str, stack: contextlib.ExitStack, *, ring: bool = False
 ) -> tuple[Side, Side]:
     """Connect two MSG endpoints over the link that has this address."""
     offer = device.getinfo(provider="verbs", source=(address, 0))[0]
@@ -321,11 +321,11 @@ def connected_sides(
     name = listener.getname()
     assert isinstance(name, tuple)
     info = device.getinfo(provider="verbs", dest=(address, name[1]))[0]
-    active = _side(device, fabric, info, info, stack)
+    active = _side(device, fabric, info, info, stack, ring=ring)
     active.ep.connect()
     event = listen_eq.sread(timeout=LIMIT)
     assert event is not None and event.request is not None
-    passive = _side(device, fabric, info, event.request, stack)
+    passive = _side(device, fabric, info, event.request, stack, ring=ring)
     passive.ep.accept()
     for side in (active, passive):
         connected = side.eq.read()
@@ -342,11 +342,13 @@ def _side(
     info: kp.Info,
     what: kp.Info | kp.ConnectionRequest,
     stack: contextlib.ExitStack,
+    *,
+    ring: bool,
 ) -> Side:
     """Open one end: an endpoint, and a wait set with all that it reports to."""
     enter = stack.enter_context
     domain = enter(fabric.domain(info))
-    return open_side(device, fabric, domain, lambda: domain.endpoint(what), stack)
+    return open_side(device, fabric, domain, lambda: domain.endpoint(what), stack, ring=ring)
 
 
 def open_side(
@@ -355,11 +357,13 @@ def open_side(
     domain: kp.Domain,
     endpoint: Callable[[], kp.Endpoint],
     stack: contextlib.ExitStack,
+    *,
+    ring: bool = False,
 ) -> Side:
     """Open a wait set, what is in it, and then the endpoint that reports to them."""
     enter = stack.enter_context
     wait_set = enter(fabric.wait_set(wait_obj=kp.WaitObj.QUEUE))
-    cq = enter(domain.cq(64, wait_set=wait_set))
+    cq = enter(domain.cq(64, wait_set=wait_set, ring=ring))
     eq = enter(fabric.eq(wait_set=wait_set))
     cntr = enter(domain.counter(wait_set=wait_set))
     buffer = enter(device.buffer(8192))
@@ -372,7 +376,12 @@ def open_side(
 
 
 def _rdm_side(
-    device: kp.Device, fabric: kp.Fabric, info: kp.Info, stack: contextlib.ExitStack
+    device: kp.Device,
+    fabric: kp.Fabric,
+    info: kp.Info,
+    stack: contextlib.ExitStack,
+    *,
+    ring: bool,
 ) -> tuple[Side, kp.AddressVector]:
     """Open one end without a connection."""
     domain = stack.enter_context(fabric.domain(info))
@@ -384,16 +393,18 @@ def _rdm_side(
         # It has all that the tests of both types call.
         return cast(kp.Endpoint, ep)
 
-    return open_side(device, fabric, domain, endpoint, stack), av
+    return open_side(device, fabric, domain, endpoint, stack, ring=ring), av
 
 
-def rdm_sides(device: kp.Device, address: str, stack: contextlib.ExitStack) -> tuple[Side, Side]:
+def rdm_sides(
+    device: kp.Device, address: str, stack: contextlib.ExitStack, *, ring: bool = False
+) -> tuple[Side, Side]:
     """Open two RDM endpoints on the link that has this address, which know each other."""
     hints = kp.Info(addr_format=kp.AddrFormat.SOCKADDR_IN, ep_attr=kp.EpAttr(type=kp.EpType.RDM))
     info = device.getinfo(provider="verbs", source=(address, 0), hints=hints)[0]
     fabric = stack.enter_context(device.fabric(info))
-    near, near_av = _rdm_side(device, fabric, info, stack)
-    far, far_av = _rdm_side(device, fabric, info, stack)
+    near, near_av = _rdm_side(device, fabric, info, stack, ring=ring)
+    far, far_av = _rdm_side(device, fabric, info, stack, ring=ring)
     near.ep.peer = near_av.insert_one(far.ep.getname() or b"")
     far.ep.peer = far_av.insert_one(near.ep.getname() or b"")
     return near, far

@@ -795,5 +795,6 @@ struct kfab_mr_reg {
 #include <linux/kfabric_rdm.h>
 #include <linux/kfabric_profile.h>
 #include <linux/kfabric_batch.h>
+#include <linux/kfabric_ring.h>
 
 #endif /* _UAPI_LINUX_KFABRIC_H */

@@ -405,9 +405,10 @@ struct kfab_rma {
  * @tag: in format TAGGED
  * @src_addr: the peer, with KFAB_CQ_SRC_ADDR, else 0
  * @buf_offset: offset in @buf at which a multi-receive message begins
- * @buf: the buffer of a multi-receive message; 0 for other messages, and if the handle
- *	 of the buffer is closed; in formats DATA, TAGGED
- * @__reserved: 0
+ * @buf: the buffer of a multi-receive message; 0 for other messages, and, but in a ring,
+ *	 if the handle of the buffer is closed; in formats DATA, TAGGED
+ * @err: in a ring (kfabric_ring.h): not 0: this is an error, which
+ *	 KFAB_IOC_CQ_READERR reads; otherwise 0
  *
  * Fields that the queue's format does not have are 0. Part of other calls, no ioctl by
  * itself.
@@ -421,7 +422,7 @@ struct kfab_cq_entry {
 	__u64 src_addr;
 	__u64 buf_offset;
 	__u32 buf;
-	__u32 __reserved;
+	__u32 err;
 };
 
 /* Flag of CQ_READ and CQ_SREAD: fill in source addresses. */
@@ -458,6 +459,7 @@ struct kfab_cq_entry {
  *
  *  - EINVAL: @cond or @deadline is not 0; @count is KFAB_CQ_EMPTY or more; a handle
  *    of another class
+ *  - EBUSY: the CQ has a ring, and @count is not 0
  *  - EAGAIN: no completion; not with KFAB_CQ_REPORT_EMPTY
  *  - KFAB_EAVAIL: an error entry comes first
  *  - KFAB_EOVERRUN: the queue has overflowed; only closing it helps
@@ -473,6 +475,7 @@ struct kfab_cq_entry {
  *  - EINVAL: @count is 0, or KFAB_CQ_EMPTY or more; @deadline is negative; a
  *    threshold above the size of the CQ; a CQ without a wait object of its own; a
  *    handle of another class
+ *  - EBUSY: the CQ has a ring
  *  - EINTR: a handler without SA_RESTART ran
  *  - EAGAIN: no completion, and the deadline has passed or CQ_SIGNAL was called; or
  *    CQ_SIGNAL was called, and a signal came while another thread read
