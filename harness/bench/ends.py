@@ -41,14 +41,21 @@ class Pair:
         self._info = device.getinfo(provider="verbs", dest=(link.address, name[1]))[0]
 
     def connect(
-        self, queue: Callable[[kp.Domain], kp.CompletionQueue], receives: int
+        self,
+        queue: Callable[[kp.Domain], kp.CompletionQueue],
+        receives: int,
+        *,
+        selective: bool = True,
     ) -> tuple[End, End]:
-        """Open both ends, with their own queues and so many receives posted, and connect them."""
-        first, first_eq = self._end(self._info, queue, receives)
+        """Open both ends, with their own queues and so many receives posted, and connect them.
+
+        Sends have a completion only without ``selective``.
+        """
+        first, first_eq = self._end(self._info, queue, receives, selective)
         first.ep.connect()
         event = self._eq.sread(timeout=_SECONDS)
         assert event is not None and event.request is not None
-        second, second_eq = self._end(event.request, queue, receives)
+        second, second_eq = self._end(event.request, queue, receives, selective)
         second.ep.accept()
         for each in (first_eq, second_eq):
             answer = each.sread(timeout=_SECONDS)
@@ -60,6 +67,7 @@ class Pair:
         to: kp.Info | kp.ConnectionRequest,
         queue: Callable[[kp.Domain], kp.CompletionQueue],
         receives: int,
+        selective: bool,
     ) -> tuple[End, kp.EventQueue]:
         enter = self._stack.enter_context
         domain = enter(self.fabric.domain(to if isinstance(to, kp.Info) else to.info))
@@ -67,7 +75,7 @@ class Pair:
         eq = enter(self.fabric.eq())
         buffer = enter(self.device.buffer(4096))
         ep = enter(domain.endpoint(to))
-        ep.bind(cq, transmit=True, selective=True)
+        ep.bind(cq, transmit=True, selective=selective)
         ep.bind(cq, recv=True)
         ep.bind(eq)
         ep.enable()

@@ -133,7 +133,7 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(("herd", "epoll"), _herd_faults),
     "flood": _flood_faults,
     "rxe": _rxe_faults,
-    **dict.fromkeys(("events", "talk"), _wrong("messages did not arrive")),
+    **dict.fromkeys(("events", "talk", "flow"), _wrong("messages did not arrive")),
     "exit": _wrong("clients did not end by the signal"),
     "memory": lambda _sample: [],
 }
@@ -166,6 +166,7 @@ def rows(instructions: Sequence[Sample], times: Sequence[Sample]) -> list[Row]:
         _endpoints_row(instructions),
         _talk_row(instructions, plans.VERBS, "ibv_rc_pingpong -e", 0.85),
         _talk_row(instructions, plans.LIBFABRIC, "fi_cq_sread", 0.5),
+        _flow_row(instructions),
         _events_row(instructions),
         _exit_row(times),
     ]
@@ -377,6 +378,14 @@ def _talk_row(samples: Sequence[Sample], other: str, title: str, goal: float) ->
     ours, theirs = (_thousands(samples, "talk", kind) for kind in (plans.KFABRIC, other))
     pair = Pair(ours, theirs, timed=False)
     return pair.row(f"ping-pong of processes: kfabric / {title}", goal, "thousand")
+
+
+def _flow_row(samples: Sequence[Sample]) -> Row:
+    """Completions of a batch of messages, which are polled; what is below them counts, too."""
+    ours, theirs = (_thousands(samples, "flow", kind) for kind in plans.FLOWS)
+    pair = Pair(ours, theirs, timed=False)
+    title = f"completions of {plans.BATCH} messages, polled: kfabric / verbs"
+    return pair.row_of_rates(title, 0.9, "thousand")
 
 
 def _events_row(samples: Sequence[Sample]) -> Row:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kfabric_py as kp
-from kfabric.bench import crowd, dead_peers, events, figures, libfabric, plans, talk
+from kfabric.bench import crowd, dead_peers, events, figures, flow, libfabric, plans, talk
 from kfabric.bench.rxe import Link
 from kfabric.guest import modules as guest_modules
 from kfabric_py import _uapi
@@ -23,8 +23,8 @@ from kfabric_py import _uapi
 BENCH = Path("/sys/kernel/debug/kfi_bench")
 LOOPS = "KFABRIC_BENCH_LOOPS"
 """Environment: the library made from loop.c."""
-FI_TALK = "fi_talk"
-"""The program made from fi_talk.c, beside that library."""
+FI_TALK, IBV_FLOW = "fi_talk", "ibv_flow"
+"""The programs made from fi_talk.c and ibv_flow.c, beside that library."""
 
 _LIMIT = Path("/sys/module/kfabric_dev/parameters/max_objects")
 _ROOM = 16
@@ -106,6 +106,12 @@ def measure(line: str, link: Link) -> dict[str, int]:
             program = Path(os.environ[LOOPS]).with_name(FI_TALK)
             return talk.of_libfabric(program, link.link, rounds)
         return talk.of_kfabric(_loops(), link.link, rounds)
+    if name == "flow":
+        count, rounds = map(int, words[1:])
+        if words[0] == plans.VERBS:
+            program = Path(os.environ[LOOPS]).with_name(IBV_FLOW)
+            return flow.of_verbs(program, link.link, count, rounds)
+        return flow.of_kfabric(_loops(), link.link, count, rounds)
     if name == "epoll":
         return crowd.measure(*map(int, words))
     if name == "exit":

@@ -21,7 +21,7 @@ from rich.text import Text
 from kfabric.bench import figures, gate, plans
 from kfabric.bench.figures import Row, Sample
 from kfabric.bench.gate import Change
-from kfabric.bench.guest import FI_TALK, LOOPS
+from kfabric.bench.guest import FI_TALK, IBV_FLOW, LOOPS
 from kfabric.demo.host import tool_versions
 from kfabric.demo.show import framed
 from kfabric.docs import results
@@ -120,10 +120,12 @@ def judge(before: gate.Reference, after: gate.Reference) -> int:
 
 
 def build_loops(output: Path) -> Path:
-    """Compile loop.c and fi_talk.c for the guests. Raises BuildError."""
+    """Compile loop.c and the other libraries' programs for the guests. Raises BuildError."""
     target = output / "loops.so"
-    _compile("loop.c", target, "-shared", "-fPIC", f"-I{prepare.SOURCE / 'kmod/include/uapi'}")
+    includes = [f"-I{prepare.SOURCE / place}" for place in ("kmod/include/uapi", "examples")]
+    _compile("loop.c", target, "-shared", "-fPIC", *includes)
     _compile("fi_talk.c", output / FI_TALK, "-lfabric")
+    _compile("ibv_flow.c", output / IBV_FLOW, "-libverbs")
     return target
 
 

@@ -3,9 +3,12 @@
  * The user-space loops that the bench compares, without an interpreter between the calls.
  * TSC cycles are instructions in a guest that counts them.
  */
+#include <sched.h>
 #include <sys/ioctl.h>
 
 #include <linux/kfabric.h>
+
+#include "kfab_ring.h"
 #include <x86intrin.h>
 
 /*
@@ -72,5 +75,44 @@ unsigned long long loop_talk(int fd, struct kfab_batch *turn, int answers, unsig
 	}
 	if (answers && turn_fails(fd, &last))
 		++*wrong;
+	return __rdtsc() - start;
+}
+
+/* Take so many entries from a ring. Another thread may have to run before one comes. */
+static int ring_fails(struct kfab_ring *ring, unsigned int count)
+{
+	const struct kfab_cq_entry *entry;
+
+	while (count) {
+		entry = kfab_ring_first(ring);
+		if (!entry) {
+			sched_yield();
+			continue;
+		}
+		if (entry->err)
+			return 1;
+		kfab_ring_next(ring);
+		count--;
+	}
+	return 0;
+}
+
+/*
+ * Batches of messages from one end to another one: @batch posts @count receives and as many
+ * sends. Both rings are polled until each has as many completions. Returns the cycles; @wrong is
+ * the number of rounds that were not played.
+ */
+unsigned long long loop_flow(int fd, struct kfab_batch *batch, struct kfab_ring *from,
+			     struct kfab_ring *to, unsigned int count, unsigned long rounds,
+			     unsigned long *wrong)
+{
+	unsigned long long start = __rdtsc();
+
+	for (*wrong = rounds; *wrong; --*wrong) {
+		batch->posted = 0;
+		if (ioctl(fd, KFAB_IOC_BATCH, batch) < 0 || batch->out_post_err ||
+		    ring_fails(to, count) || ring_fails(from, count))
+			return 0;
+	}
 	return __rdtsc() - start;
 }

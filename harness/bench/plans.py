@@ -38,8 +38,12 @@ _LOOP_ROUNDS, _LOOP_REPEATS = 100, 3
 LOOPS = ("kfabric", "pyverbs")
 """Libraries of the event loops in Python over a completion channel."""
 KFABRIC, VERBS, LIBFABRIC = "kfabric", "verbs", "libfabric"
+FLOWS = (KFABRIC, VERBS)
+"""Batches of messages in a process, whose completions are polled: from rings, by ibv_flow.c."""
 TALKERS = (KFABRIC, VERBS, LIBFABRIC)
 """Ping-pongs between processes: an ioctl a turn, ibv_rc_pingpong -e, and fi_talk.c."""
+BATCH, _BATCHES = 64, 50
+"""Messages that are posted at once, and how often."""
 DEAD_PEERS, _EXITS = 64, 3
 ROUNDS_AT = {
     **dict.fromkeys(("pingpong", "trip"), 2),
@@ -96,6 +100,7 @@ INSTRUCTIONS: tuple[str, ...] = (
     f"tags {FEW_TAGS} {MANY_ENDPOINTS - PAIR} {_TAGGED}",
     *(f"events {kind} {_LOOP_ROUNDS}" for _ in range(_LOOP_REPEATS) for kind in LOOPS),
     *(f"talk {kind} {_ROUNDS}" for _ in range(_LOOP_REPEATS) for kind in TALKERS),
+    *(f"flow {kind} {BATCH} {_BATCHES}" for _ in range(_LOOP_REPEATS) for kind in FLOWS),
     f"herd {THREADS} {_HERD} 1 1",
 )
 """The plan of a guest with one CPU that counts its instructions."""

@@ -30,8 +30,8 @@ class _Turn:
 
     def __init__(self, end: End, wait_set: kp.WaitSet) -> None:
         posts = (_uapi.KFAB_IOC_RECV, end.received), (_uapi.KFAB_IOC_SEND, end.sent)
-        self._messages = [_message(end.ep, segment) for _, segment in posts]
-        self._posts = _calls(*zip((request for request, _ in posts), self._messages, strict=True))
+        self._messages = [message(end.ep, segment) for _, segment in posts]
+        self._posts = calls(*zip((request for request, _ in posts), self._messages, strict=True))
         self._entry = _uapi.kfab_cq_entry()
         self._read = _uapi.kfab_cq_read(
             size=ctypes.sizeof(_uapi.kfab_cq_read),
@@ -39,7 +39,7 @@ class _Turn:
             count=1,
             entries=ctypes.addressof(self._entry),
         )
-        self._reads = _calls((_uapi.KFAB_IOC_CQ_READ, self._read))
+        self._reads = calls((_uapi.KFAB_IOC_CQ_READ, self._read))
         self.batch = _uapi.kfab_batch(
             size=ctypes.sizeof(_uapi.kfab_batch),
             posts=ctypes.addressof(self._posts),
@@ -51,7 +51,8 @@ class _Turn:
         )
 
 
-def _message(ep: kp.Endpoint, segment: kp.Segment) -> _uapi.kfab_msg:
+def message(ep: kp.Endpoint, segment: kp.Segment) -> _uapi.kfab_msg:
+    """The structure of a RECV or SEND."""
     return _uapi.kfab_msg(
         size=ctypes.sizeof(_uapi.kfab_msg),
         ep=ep._live_handle(),
@@ -60,11 +61,12 @@ def _message(ep: kp.Endpoint, segment: kp.Segment) -> _uapi.kfab_msg:
     )
 
 
-def _calls(*calls: tuple[int, ctypes.Structure]) -> ctypes.Array[_uapi.kfab_batch_call]:
-    return (_uapi.kfab_batch_call * len(calls))(
+def calls(*made: tuple[int, ctypes.Structure]) -> ctypes.Array[_uapi.kfab_batch_call]:
+    """The posts or reads of a batch, whose structures the caller keeps."""
+    return (_uapi.kfab_batch_call * len(made))(
         *(
             _uapi.kfab_batch_call(cmd=request & 0xFFFFFFFF, arg=ctypes.addressof(argument))
-            for request, argument in calls
+            for request, argument in made
         )
     )
 

@@ -46,7 +46,7 @@ def measured(line: str) -> Sample:
     if words[0] in ("rdmread", "rawread"):
         cost = 1020 if words[0] == "rdmread" else 1000
         return Sample(line, {"ns": cost * int(words[2]), "cycles": cost, "wrong": 0})
-    if words[0] in ("events", "talk"):
+    if words[0] in ("events", "talk", "flow"):
         cost = {plans.KFABRIC: 600, plans.LIBFABRIC: 1500}.get(words[1], 1000)
         told = {"wrong": 0, "calls": 10 * int(words[2])}
         return Sample(line, {"ns": cost * int(words[2]), **told})
