@@ -66,10 +66,15 @@ def ring_of(cq: kp.CompletionQueue) -> mmap.mmap:
     return cq._ring._map
 
 
+def place(field: str) -> slice:
+    """Where a field of a ring is."""
+    at = getattr(_uapi.kfab_ring, field).offset
+    return slice(at, at + 4)
+
+
 def put(cq: kp.CompletionQueue, head: int) -> None:
     """Write a count of entries read, as a program may."""
-    at = _uapi.kfab_ring.head.offset  # type: ignore[attr-defined]
-    ring_of(cq)[at : at + 4] = (head % (1 << 32)).to_bytes(4, "little")
+    ring_of(cq)[place("head")] = (head % (1 << 32)).to_bytes(4, "little")
 
 
 def test_entries_are_read_without_a_call(mock: Mock) -> None:
@@ -210,11 +215,27 @@ def test_program_cannot_pass_an_error(mock: Mock) -> None:
     assert error is not None and error.err == errno.EIO
 
 
+def test_all_entries_before_an_error_are_removed(mock: Mock) -> None:
+    """Q11: by one call, also if they are more than the kernel looks at with its lock held."""
+    cq = mock.cq(256, ring=True)
+    ep = mock.endpoint(cq=cq)
+    numbered(mock, ep, range(200))
+    mock.inject(ep, err=errno.EIO)
+    put(cq, 200)
+    assert cq.readerr(peek=True) is not None
+    error = cq.readerr()
+    assert error is not None and error.err == errno.EIO
+
+
 def test_overrun_comes_behind_what_was_stored_and_stays(mock: Mock) -> None:
     """Q2: the stored entries in order, then EOVERRUN for ever."""
     cq = mock.cq(8, ring=True)
     ep = mock.endpoint(cq=cq)
-    numbered(mock, ep, range(64))
+    numbered(mock, ep, range(8))
+    assert ring_of(cq)[place("overrun")] == bytes(4)
+    numbered(mock, ep, range(8, 64))
+    # A program sees it without a call.
+    assert any(ring_of(cq)[place("overrun")])
     seen = data(cq.read(64))
     assert seen == list(range(8))
     for _ in range(2):
@@ -297,8 +318,20 @@ def test_large_queue_gets_no_ring(mock: Mock) -> None:
     assert data(cq.read()) == [0]
 
 
+@pytest.mark.parametrize("count", [5, -1])
+def test_count_that_is_wrong_removes_nothing(mock: Mock, count: int) -> None:
+    """Q11: one of entries that are not stored, and one of before the first."""
+    cq = mock.cq(8, ring=True)
+    ep = mock.endpoint(cq=cq)
+    numbered(mock, ep, range(2))
+    put(cq, count)
+    assert cq.read(0) == []
+    numbered(mock, ep, range(2, 8))
+    assert data(cq.read(8)) == list(range(8))
+
+
 def test_counts_of_a_hostile_program_harm_only_itself(mock: Mock) -> None:
-    """Whatever it writes: nothing is removed that is not stored; another queue goes on."""
+    """Whatever it writes: another queue goes on."""
     cq, other = mock.cq(8, ring=True), mock.cq(8, ring=True)
     ep, beside = mock.endpoint(cq=cq), mock.endpoint(cq=other)
     chance = random.Random(7)
