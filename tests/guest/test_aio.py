@@ -99,6 +99,7 @@ def test_event_ends_an_await(
             ready.obj.set(0)
 
 
+@pytest.mark.races
 def test_every_completion_comes_out_of_one_of_many_readers(
     mock: Mock, wrapped: contextlib.ExitStack, in_thread: InThread
 ) -> None:

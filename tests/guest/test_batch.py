@@ -629,6 +629,7 @@ def test_lost_device_is_reported_by_every_part(mock: Mock, in_thread: InThread) 
     assert batch.answer == (0, errno.ENODEV, 0)
 
 
+@pytest.mark.races
 def test_concurrent_batches_share_the_entries(mock: Mock, in_thread: InThread) -> None:
     """Q3, W3, X2: eight threads wait and read; each entry goes to exactly one of them."""
     total = 199

@@ -395,6 +395,7 @@ def test_descriptor_wakes_who_polls(mock: Mock, in_thread: InThread) -> None:
     told.drain()
 
 
+@pytest.mark.races
 def test_requests_race_with_completions(mock: Mock, in_thread: InThread) -> None:
     """E1, E2, V3, B54: ask, then read until empty, while entries come: none is missed."""
     told = Told.new(mock, size=4096)

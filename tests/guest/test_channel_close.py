@@ -488,6 +488,7 @@ def test_end_of_a_process_waits_for_no_ack(mock: Mock, in_child: InChild, body: 
     )
 
 
+@pytest.mark.races
 def test_racing_threads_break_nothing(mock: Mock, in_thread: InThread) -> None:
     """E1, E3, E5, O3: requests, gets, acks, closes and completions of all at once."""
     stop = threading.Event()

@@ -79,6 +79,7 @@ def test_descriptor_hangs_up_when_the_close_begins(mock: Mock, in_thread: InThre
     assert gone(cq)
 
 
+@pytest.mark.races
 def test_acks_race_with_closing(mock: Mock) -> None:
     """E3, E4: events are got and acknowledged while their queue is closed: every close ends."""
     channel = mock.channel()

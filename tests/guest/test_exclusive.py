@@ -483,6 +483,7 @@ def test_more_threads_than_turns_on_record(herd: Herd) -> None:
     herd.woken(MANY + 3)
 
 
+@pytest.mark.races
 def test_nothing_is_lost_with_many_threads(herd: Herd) -> None:
     """W3, W2, B04, B22: each thread takes one entry at a time; all entries are taken."""
     rounds, threads = 40, 12

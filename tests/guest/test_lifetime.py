@@ -286,6 +286,7 @@ def test_killed_sleepers_leave_nothing(
     assert child.wait() == -signal.SIGKILL
 
 
+@pytest.mark.races
 def test_client_killed_at_any_moment_leaves_nothing(
     nothing_left: None, verbs: RdmaLink, in_child: InChild
 ) -> None:

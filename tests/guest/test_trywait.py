@@ -263,6 +263,7 @@ class Loop:
         return found
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("kind", [FD, kp.WaitObj.POLLFD])
 def test_loop_never_hangs_and_never_spins(
     mock: Mock, in_thread: InThread, kind: kp.WaitObj
@@ -300,6 +301,7 @@ def test_loop_never_hangs_and_never_spins(
     assert mock.fabric.trywait(*(ready.obj for ready in queues))
 
 
+@pytest.mark.races
 def test_counter_loop_never_hangs_and_never_spins(mock: Mock, in_thread: InThread) -> None:
     """T3, B01, B19: the same for a counter: each change is one turn, and none in vain."""
     rounds = 400
@@ -323,6 +325,7 @@ def test_counter_loop_never_hangs_and_never_spins(mock: Mock, in_thread: InThrea
     assert not readable(cntr.fileno())
 
 
+@pytest.mark.races
 def test_one_loop_does_not_take_the_others_wake(mock: Mock, in_thread: InThread) -> None:
     """B02, V4: one thread reads and asks all the time, another one waits for the value."""
     rounds = 200
@@ -349,6 +352,7 @@ def test_one_loop_does_not_take_the_others_wake(mock: Mock, in_thread: InThread)
     helper.result()
 
 
+@pytest.mark.races
 def test_two_wait_for_the_same_value(mock: Mock, in_thread: InThread) -> None:
     """B02, Q6: both return, and a descriptor is readable for a third."""
     cntr = mock.counter(wait_obj=FD)
@@ -361,6 +365,7 @@ def test_two_wait_for_the_same_value(mock: Mock, in_thread: InThread) -> None:
     assert readable(fd)
 
 
+@pytest.mark.races
 def test_two_readers_two_entries(mock: Mock, in_thread: InThread) -> None:
     """B02, Q3: each gets one, whoever else looks at the descriptor."""
     ready = CLASSES["cq"](mock, FD)

@@ -139,6 +139,7 @@ def test_number_is_never_given_twice(mock: Mock) -> None:
         assert raw.call(mock.device.fileno(), "CLOSE", close) == -errno.EBADF
 
 
+@pytest.mark.races
 def test_racing_closes_have_one_winner(mock: Mock, in_thread: InThread) -> None:
     """O3: of eight closes one returns 0, the others EBADF or EBUSY."""
     for _ in range(23):

@@ -215,6 +215,7 @@ def test_close_gives_back_what_the_object_held(
     memory.free()
 
 
+@pytest.mark.races
 def test_every_entry_goes_to_one_of_many_readers(mock: Mock, in_thread: InThread) -> None:
     """X2, Q3: 997 entries, five reading threads: each entry exactly once."""
     cq = mock.cq(1024)
@@ -236,6 +237,7 @@ def test_every_entry_goes_to_one_of_many_readers(mock: Mock, in_thread: InThread
     assert sorted(got) == list(range(total))
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("threads", [4])
 def test_racing_threads_break_nothing(mock: Mock, in_thread: InThread, threads: int) -> None:
     """O1, O3, O4: random calls of all kinds on the same handles, closes among them.

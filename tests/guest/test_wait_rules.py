@@ -330,6 +330,7 @@ def test_signal_and_loss_wake_below_the_threshold(mock: Mock, in_thread: InThrea
     assert len(call.result()) == 1  # type: ignore[arg-type]
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("leaves", ["cq", "cntr"])
 def test_members_come_and_go_while_others_look(
     mock: Mock, in_thread: InThread, leaves: str

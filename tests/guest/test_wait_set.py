@@ -242,6 +242,7 @@ def test_second_event_before_the_woken_thread_looks_is_not_lost(
     assert len(members.cq.read()) == 2
 
 
+@pytest.mark.races
 def test_no_event_of_many_is_lost(mock: Mock, in_thread: InThread) -> None:
     """W2, V5: one event a round, next round when it was read; every one ends its wait.
 
