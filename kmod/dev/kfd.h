@@ -319,6 +319,8 @@ struct kfd_connreq {
  * @buf: the buffers, pinned
  * @mr: the regions that the descriptors come from, pinned, or NULL
  * @n: number of pieces
+ * @one: where all this is for a single piece, as most calls name: an allocation takes as long
+ *	 as the look-up
  */
 struct kfd_vec {
 	struct kvec *kvec;
@@ -326,6 +328,12 @@ struct kfd_vec {
 	struct kfd_buf **buf;
 	struct kfd_obj **mr;
 	unsigned int n;
+	struct {
+		struct kvec kvec;
+		void *desc;
+		struct kfd_buf *buf;
+		struct kfd_obj *mr;
+	} one;
 };
 
 struct kfd_op;

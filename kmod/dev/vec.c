@@ -21,7 +21,8 @@ void kfd_vec_put(struct kfd_vec *vec)
 			kfd_put(vec->mr[vec->n]);
 		kfd_put(&vec->buf[vec->n]->obj);
 	}
-	kfree(vec->kvec);
+	if (vec->kvec != &vec->one.kvec)
+		kfree(vec->kvec);
 }
 
 /* Look up one piece. On success the caller increments vec->n. */
@@ -54,13 +55,20 @@ static int kfd_vec_add(struct kfd_client *client, struct kfd_vec *vec,
 	return 0;
 }
 
-/* The four arrays share one allocation. */
+/* The four arrays share one allocation. A single piece needs none. */
 static int kfd_vec_alloc(struct kfd_vec *vec, unsigned int count)
 {
 	const size_t each = sizeof(*vec->kvec) + sizeof(*vec->desc) +
 			    sizeof(*vec->buf) + sizeof(*vec->mr);
 
 	vec->n = 0;
+	if (count == 1) {
+		vec->kvec = &vec->one.kvec;
+		vec->desc = &vec->one.desc;
+		vec->buf = &vec->one.buf;
+		vec->mr = &vec->one.mr;
+		return 0;
+	}
 	vec->kvec = kmalloc_array(count, each, GFP_KERNEL_ACCOUNT);
 	if (!vec->kvec)
 		return -ENOMEM;
