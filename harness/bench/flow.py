@@ -2,7 +2,7 @@
 """In the guest: batches of messages in one process, whose completions are polled.
 
 With kfabric one call posts a batch, and both completion queues are rings, which loop.c reads
-without a call. With verbs ibv_flow.c posts two lists, and polls.
+without a call. It sleeps where one is empty. With verbs ibv_flow.c posts two lists, and polls.
 """
 
 import contextlib
@@ -21,11 +21,23 @@ from kfabric_py import _uapi
 _SECONDS = 60
 
 
-def _ring(end: End) -> ctypes.c_void_p:
-    """The address of a queue's ring."""
+class _End(ctypes.Structure):
+    """struct flow_end of loop.c."""
+
+    _fields_ = (("ring", ctypes.c_void_p), ("wait", ctypes.POINTER(_uapi.kfab_batch)))
+
+
+def _end(end: End, wait_set: kp.WaitSet) -> _End:
+    """The ring of a queue, and a call that sleeps in its wait set."""
     ring = end.cq._ring
     assert ring is not None
-    return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(ring._map)))
+    wait = _uapi.kfab_batch(
+        size=ctypes.sizeof(_uapi.kfab_batch),
+        wait=wait_set._live_handle(),
+        deadline=time.monotonic_ns() + _SECONDS * 10**9,
+    )
+    address = ctypes.addressof(ctypes.c_char.from_buffer(ring._map))
+    return _End(address, ctypes.pointer(wait))
 
 
 def of_kfabric(loops: ctypes.CDLL, link: RdmaLink, count: int, rounds: int) -> dict[str, int]:
@@ -33,7 +45,11 @@ def of_kfabric(loops: ctypes.CDLL, link: RdmaLink, count: int, rounds: int) -> d
     with contextlib.ExitStack() as stack:
         device = stack.enter_context(kp.Device())
         pair = Pair(device, link, stack)
-        ends = pair.connect(lambda domain: domain.cq(2 * count, ring=True), 0, selective=False)
+        wait_sets = [stack.enter_context(pair.fabric.wait_set()) for _ in range(2)]
+        sets = iter(wait_sets)
+        ends = pair.connect(
+            lambda domain: domain.cq(2 * count, ring=True, wait_set=next(sets)), 0, selective=False
+        )
         recv, send = message(ends[1].ep, ends[1].received), message(ends[0].ep, ends[0].sent)
         posts = calls(
             *[(_uapi.KFAB_IOC_RECV, recv)] * count, *[(_uapi.KFAB_IOC_SEND, send)] * count
@@ -43,13 +59,14 @@ def of_kfabric(loops: ctypes.CDLL, link: RdmaLink, count: int, rounds: int) -> d
             posts=ctypes.addressof(posts),
             post_count=len(posts),
         )
+        rings = [_end(*each) for each in zip(ends, wait_sets, strict=True)]
 
         def play(times: int) -> int:
             wrong = ctypes.c_ulong()
             loops.loop_flow(
                 device.fileno(),
                 ctypes.byref(batch),
-                *map(_ring, ends),
+                *map(ctypes.byref, rings),
                 count,
                 ctypes.c_ulong(times),
                 ctypes.byref(wrong),

@@ -3,7 +3,6 @@
  * The user-space loops that the bench compares, without an interpreter between the calls.
  * TSC cycles are instructions in a guest that counts them.
  */
-#include <sched.h>
 #include <sys/ioctl.h>
 
 #include <linux/kfabric.h>
@@ -78,20 +77,27 @@ unsigned long long loop_talk(int fd, struct kfab_batch *turn, int answers, unsig
 	return __rdtsc() - start;
 }
 
-/* Take so many entries from a ring. Another thread may have to run before one comes. */
-static int ring_fails(struct kfab_ring *ring, unsigned int count)
+/* A ring, and a call that sleeps until its queue has an entry. */
+struct flow_end {
+	struct kfab_ring *ring;
+	struct kfab_batch *wait;
+};
+
+/* Take so many entries from a ring. */
+static int ring_fails(int fd, const struct flow_end *end, unsigned int count)
 {
 	const struct kfab_cq_entry *entry;
 
 	while (count) {
-		entry = kfab_ring_first(ring);
+		entry = kfab_ring_first(end->ring);
 		if (!entry) {
-			sched_yield();
+			if (ioctl(fd, KFAB_IOC_BATCH, end->wait) < 0 || end->wait->out_wait_err)
+				return 1;
 			continue;
 		}
 		if (entry->err)
 			return 1;
-		kfab_ring_next(ring);
+		kfab_ring_next(end->ring);
 		count--;
 	}
 	return 0;
@@ -99,11 +105,11 @@ static int ring_fails(struct kfab_ring *ring, unsigned int count)
 
 /*
  * Batches of messages from one end to another one: @batch posts @count receives and as many
- * sends. Both rings are polled until each has as many completions. Returns the cycles; @wrong is
- * the number of rounds that were not played.
+ * sends. Both rings are read until each has had as many completions. Returns the cycles; @wrong
+ * is the number of rounds that were not played.
  */
-unsigned long long loop_flow(int fd, struct kfab_batch *batch, struct kfab_ring *from,
-			     struct kfab_ring *to, unsigned int count, unsigned long rounds,
+unsigned long long loop_flow(int fd, struct kfab_batch *batch, const struct flow_end *from,
+			     const struct flow_end *to, unsigned int count, unsigned long rounds,
 			     unsigned long *wrong)
 {
 	unsigned long long start = __rdtsc();
@@ -111,7 +117,7 @@ unsigned long long loop_flow(int fd, struct kfab_batch *batch, struct kfab_ring 
 	for (*wrong = rounds; *wrong; --*wrong) {
 		batch->posted = 0;
 		if (ioctl(fd, KFAB_IOC_BATCH, batch) < 0 || batch->out_post_err ||
-		    ring_fails(to, count) || ring_fails(from, count))
+		    ring_fails(fd, to, count) || ring_fails(fd, from, count))
 			return 0;
 	}
 	return __rdtsc() - start;
