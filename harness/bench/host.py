@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kfabric.bench import figures, gate, plans
+from kfabric.bench import figures, gate, pictures, plans
 from kfabric.bench.figures import Row, Sample
 from kfabric.bench.gate import Change
 from kfabric.bench.guest import FI_TALK, IBV_FLOW, LOOPS
@@ -186,6 +186,7 @@ def conclude(
     tables.show(Console(highlight=False), shown)
     if measured:
         measured.write(about["guest kernel"], results.markdown(shown))
+        pictures.write(pictures.COSTS, pictures.costs(rows))
     print(f"left in {relative(output)}: {REPORT}")
     return _tell(found)
 

@@ -5,12 +5,8 @@ Each step is a command that is played some times in a clone of the checkout, on 
 The first time builds what the later ones use, and is not counted.
 """
 
-import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +14,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from kfabric.bench import pictures, timeline
+from kfabric.bench.timeline import Play
 from kfabric.demo.show import framed
 from kfabric.docs import results
 from kfabric.docs.results import Measurement
@@ -32,6 +31,8 @@ PLAYS = 3
 _SECONDS = 1800.0
 _CLONE_SECONDS = 120.0
 _TEST = ("test", "tests/guest/test_eq.py::test_written_event_comes_back")
+_WORD = 20
+"""Characters of the longest word with a slash that is shown."""
 _EDITED = "/* An edit of kfabric bench steps. */\n"
 
 
@@ -76,17 +77,17 @@ class Took:
 
     Attributes:
         first: seconds of the time that is not counted.
-        others: seconds of the other times.
+        others: the other times.
     """
 
     step: Step
     first: float
-    others: tuple[float, ...]
+    others: tuple[Play, ...]
 
     @property
-    def median(self) -> float:
-        """Of the times that are counted."""
-        return statistics.median(self.others)
+    def typical(self) -> Play:
+        """The one that took the median of the times that are counted."""
+        return sorted(self.others, key=lambda play: play.seconds)[len(self.others) // 2]
 
 
 def run(measured: Measurement | None = None) -> int:
@@ -99,9 +100,13 @@ def run(measured: Measurement | None = None) -> int:
     with _clone(prepare.SOURCE) as checkout:
         took = {step.title: _take(step, checkout) for step in STEPS}
     shown = table([row(one, took) for one in took.values()])
-    tables.show(Console(highlight=False), shown)
+    typical = [(title, one.typical) for title, one in took.items()]
+    where = table_of_parts(typical)
+    for each in (shown, where):
+        tables.show(Console(highlight=False), each)
     if measured:
-        measured.write(release, results.markdown(shown))
+        measured.write(release, "\n".join(map(results.markdown, (shown, where))))
+        pictures.write(pictures.STEPS, pictures.steps(typical))
     return ExitStatus.OK
 
 
@@ -126,10 +131,12 @@ class Row:
 
 def row(took: Took, others: Mapping[str, Took]) -> Row:
     """The row of a step; ``others`` are all steps by their title."""
-    base = others[took.step.beyond].median if took.step.beyond else 0.0
-    plays = ", ".join(f"{each:.1f}" for each in took.others)
+    base = others[took.step.beyond].typical.seconds if took.step.beyond else 0.0
+    plays = ", ".join(f"{each.seconds:.1f}" for each in took.others)
     text = f"{plays} s; first {took.first:.1f} s"
-    return Row(took.step, took.median - base, f"{text}; less {base:.1f} s" if base else text)
+    return Row(
+        took.step, took.typical.seconds - base, f"{text}; less {base:.1f} s" if base else text
+    )
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -143,6 +150,24 @@ def table(rows: Sequence[Row]) -> Table:
         goal = f"≤ {one.step.goal:g}"
         shown.add_row(one.step.title, f"{one.seconds:.1f}", goal, met, one.plays, style=style)
     return shown
+
+
+def table_of_parts(plays: Sequence[tuple[str, Play]]) -> Table:
+    """Where the seconds of each step are: a line for each part."""
+    shown = framed("where they are", ("step", "seconds"))
+    shown.columns[0].no_wrap = False
+    shown.add_column("after it printed")
+    for title, play in plays:
+        for number, part in enumerate(play.parts()):
+            took = f"{part.end - part.begin:.1f}"
+            shown.add_row("" if number else title, took, Text(_short(part.line)))
+    return shown
+
+
+def _short(line: str) -> str:
+    """A line without the frames and paths that some have."""
+    words = line.replace("=", "").replace("-----", "").split()
+    return " ".join(word for word in words if "/" not in word or len(word) < _WORD)
 
 
 @contextmanager
@@ -161,26 +186,17 @@ def _clone(source: Path) -> Iterator[Path]:
 def _take(step: Step, checkout: Path) -> Took:
     prepare.say(f"{step.title}, {1 + PLAYS} times")
     first, *others = (_once(step, checkout) for _ in range(1 + PLAYS))
-    return Took(step, first, tuple(others))
+    return Took(step, first.seconds, tuple(others))
 
 
-def _once(step: Step, checkout: Path) -> float:
-    """The seconds of one time. Raises SetupError if the command fails."""
+def _once(step: Step, checkout: Path) -> Play:
+    """One time. Raises SetupError if the command fails."""
     if step.edits:
         with (checkout / step.edits).open("a") as file:
             file.write(_EDITED)
     argv = [sys.executable, "-m", "kfabric.cli", *step.words]
-    began = time.monotonic()
-    done = subprocess.run(
-        argv,
-        cwd=checkout,
-        env={**os.environ, "PYTHONPATH": python_path(checkout)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise SetupError(f"{step.title}: exit status {done.returncode}", "", done.stderr)
-    return time.monotonic() - began
+    path = {"PYTHONPATH": python_path(checkout)}
+    play = timeline.play(argv, checkout, _SECONDS, path)
+    if play.status:
+        raise SetupError(f"{step.title}: exit status {play.status}", "", play.output)
+    return play

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kfabric.bench import crowd, figures, games, host, plans
+from kfabric.bench import crowd, figures, games, host, pictures, plans
 from kfabric.bench.figures import Row, Sample
 from kfabric.errors import ExitStatus
 
@@ -305,3 +305,18 @@ def test_what_is_counted_needs_no_repetition() -> None:
 def test_games_are_compared_with_equal_games(values: list[float], again: float, modes: str) -> None:
     assert games.again(values) == pytest.approx(again)
     assert games.modes(values) == [modes]
+
+
+def test_the_picture_shows_which_goals_are_met() -> None:
+    """A bar for each figure with a goal, and none for one whose times do not repeat."""
+    rows = [
+        Row("cheap", 0.5, 1.0, ""),
+        Row("dear", 9.0, 1.0, ""),
+        Row("slow rate", 0.5, 0.9, "", at_least=True),
+        Row("no goal", 1.0, None, ""),
+        Row("by chance", 1.0, 1.0, "", again=1.5),
+    ]
+    picture = pictures.costs(rows)
+    assert picture.count("<title>") == 3
+    assert [picture.count(fill) for fill in (pictures._MET, pictures._MISSED)] == [1, 2]
+    assert "no goal" not in picture and "by chance" not in picture
