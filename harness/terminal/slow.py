@@ -55,11 +55,15 @@ class Running:
     Args:
         step: names it; the line is ``STEP has run for 20 s``.
         show: prints a line; called in another thread.
+        done: how much is done, for the line; called in that thread.
     """
 
-    def __init__(self, step: str, show: Callable[[str], object]) -> None:
+    def __init__(
+        self, step: str, show: Callable[[str], object], done: Callable[[], str] = str
+    ) -> None:
         self._step = step
         self._show = show
+        self._done = done
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -75,5 +79,6 @@ class Running:
     def _look(self) -> None:
         shown, due = 0.0, FIRST_SECONDS
         while not self._ended.wait(due - shown):
-            self._show(f"{self._step} has run for {due:.0f} s")
+            done = self._done()
+            self._show(f"{self._step} has run for {due:.0f} s" + (f": {done}" if done else ""))
             shown, due = due, 2 * due

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -194,7 +195,7 @@ def _build(
     sync(source, copy)
     if (copy / tree).exists():
         forget_linked(copy / tree)
-    with Running(f"make in {tree}", log):
+    with Running(f"make in {tree}", log, partial(_compiled, copy / tree, time.time_ns())):
         output = make(tree_command(headers, copy, tree, variant, *strict), copy)
     if strict and (found := warnings(output, copy)):
         # The next build starts from nothing: compiled objects do not warn again.
@@ -202,6 +203,17 @@ def _build(
         console = output.replace(f"{copy}/", "")
         raise BuildError(found[0], "see the log above", console=console)
     collect(copy, target)
+
+
+def _compiled(tree: Path, since: int) -> str:
+    """How many files below a directory were compiled since a time, in ns, of how many."""
+    sources = [path for path in tree.rglob("*.c") if not path.name.endswith(".mod.c")]
+    made = 0
+    for path in sources:
+        # make replaces them meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            made += path.with_suffix(".o").stat().st_mtime_ns >= since
+    return f"{made} of {len(sources)} files"
 
 
 def warnings(log: str, copy: Path, shown: str = "") -> list[str]:

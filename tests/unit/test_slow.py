@@ -68,6 +68,21 @@ def test_step_of_minutes_shows_how_long_it_has_run() -> None:
     assert ending.waits == [20, 20, 40, 80]
 
 
+def test_step_of_minutes_shows_how_much_is_done() -> None:
+    """As it is when the line is printed."""
+    lines: list[str] = []
+    counts = iter(["1 of 9 files", "4 of 9 files", ""])
+    running = Running("make", lines.append, lambda: next(counts))
+    running._ended = Ending()
+    with running:
+        pass
+    assert lines == [
+        "make has run for 20 s: 1 of 9 files",
+        "make has run for 40 s: 4 of 9 files",
+        "make has run for 80 s",
+    ]
+
+
 def test_quick_step_of_minutes_leaves_neither_line_nor_thread() -> None:
     """Its end does not wait for the time of the line."""
     lines: list[str] = []

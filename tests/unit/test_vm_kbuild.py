@@ -178,7 +178,7 @@ def test_module_that_warns_is_not_built(
 def test_build_that_takes_long_is_shown(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each directory: all of them take minutes on a busy host."""
+    """Of each directory, with its files: all of them take minutes on a busy host."""
     log = Log(monkeypatch)
     monkeypatch.setattr(kbuild.supply, "of", lambda *_: Place())
     monkeypatch.setattr(kbuild, "strip", lambda *_: None)
@@ -186,7 +186,7 @@ def test_build_that_takes_long_is_shown(
 
     def make(argv: list[str], copy: Path) -> str:
         tree = next(word for word in argv if word.startswith("M=")).removeprefix(f"M={copy}/")
-        shown.append(log.wait(f"make in {tree} has run for 0 s"))
+        shown.append(log.wait(f"make in {tree} has run for 0 s: 0 of 1 files"))
         return ""
 
     monkeypatch.setattr(kbuild, "make", make)
@@ -312,3 +312,11 @@ def test_build_that_takes_too_long_leaves_no_process(
             kbuild.make(["sh", "-c", f"{ignored}sleep 1000 & echo $! > {pid}; wait"], tmp_path)
     child = Path("/proc") / pid.read_text().strip() / "exe"
     wait_until(lambda: not child.exists(), "the end of the child")
+
+
+def test_progress_counts_the_files_that_were_compiled_now(tmp_path: Path) -> None:
+    """Neither an object of an earlier build, nor the source that make writes."""
+    for name in ("a.c", "b.c", "c.c", "m.mod.c", "a.o", "b.o", "m.mod.o", "m.o"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "b.o", (1, 1))
+    assert kbuild._compiled(tmp_path, 2 * 10**9) == "1 of 3 files"
