@@ -31,7 +31,7 @@ class Peers:
     def __init__(self, link: RdmaLink, count: int, stack: contextlib.ExitStack) -> None:
         enter = stack.enter_context
         self._stack = stack
-        self.addresses = [enter(further_address(link, 1 + n)) for n in range(count)]
+        self.addresses = [further_address(link, 1 + n) for n in range(count)]
         device = enter(kp.Device())
         offers = [device.getinfo(provider="verbs", source=(a, _PORT))[0] for a in self.addresses]
         fabric = enter(device.fabric(offers[0]))

@@ -131,10 +131,9 @@ def net(verbs: topology.RdmaLink, device: kp.Device) -> Iterator[Net]:
 
 
 @pytest.fixture(scope="module")
-def stranger(verbs: topology.RdmaLink) -> Iterator[str]:
+def stranger(verbs: topology.RdmaLink) -> str:
     """An address of the link that no endpoint of the kernel has. Depends on: verbs."""
-    with topology.further_address(verbs, 2) as address:
-        yield address
+    return topology.further_address(verbs, 2)
 
 
 @pytest.fixture

@@ -51,13 +51,13 @@ def cases(verbs: topology.RdmaLink) -> Iterator[None]:
     """All test modules, loaded for this file's tests."""
     ours = guest_modules.Modules.from_environment()
     ours.load()
-    with topology.further_address(verbs, 1) as second:
-        guest_modules.insert(ours.file("kfi_ktest"))
-        guest_modules.insert(ours.file("kfi_vtest"), f"addr={verbs.address}")
-        guest_modules.insert(ours.file("kfi_rtest"), f"addr={verbs.address} second={second}")
-        yield
-        for name in ("kfi_rtest", "kfi_vtest", "kfi_ktest"):
-            guest_modules.remove(name)
+    second = topology.further_address(verbs, 1)
+    guest_modules.insert(ours.file("kfi_ktest"))
+    guest_modules.insert(ours.file("kfi_vtest"), f"addr={verbs.address}")
+    guest_modules.insert(ours.file("kfi_rtest"), f"addr={verbs.address} second={second}")
+    yield
+    for name in ("kfi_rtest", "kfi_vtest", "kfi_ktest"):
+        guest_modules.remove(name)
 
 
 def names(*modules: str) -> list[str]:

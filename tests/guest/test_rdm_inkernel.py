@@ -146,10 +146,10 @@ def rtest(verbs: topology.RdmaLink) -> Iterator[Path]:
     """The test module's directory of cases; the module is loaded for this file's tests."""
     ours = guest_modules.Modules.from_environment()
     ours.load()
-    with topology.further_address(verbs, 1) as second:
-        guest_modules.insert(ours.file("kfi_rtest"), f"addr={verbs.address} second={second}")
-        yield RTEST
-        guest_modules.remove("kfi_rtest")
+    second = topology.further_address(verbs, 1)
+    guest_modules.insert(ours.file("kfi_rtest"), f"addr={verbs.address} second={second}")
+    yield RTEST
+    guest_modules.remove("kfi_rtest")
 
 
 #: Cases that need more than the minute that a test has, on a guest with a slow kernel.
