@@ -53,7 +53,7 @@ test: setup
 	@$(KFABRIC) test $(or $(ARGS),--quick)
 
 test-all: setup
-	@$(KFABRIC) test $(ARGS)
+	@$(KFABRIC) test --durations=50 $(ARGS)
 
 test-matrix: setup
 	@$(KFABRIC) test --matrix $(ARGS)
