@@ -195,6 +195,7 @@ RUNS: Mapping[str, Run] = {
     rf"{_KF} replay --back-to .*": Run(HOURS, text="was called "),
     rf"echo .* \| {_KF} replay --gdb .*": Run(HOURS, text="$1 = 4"),
     rf"{_KF} replay build/test/[^ ]*": Run(HOURS, text="printed the same to the byte"),
+    rf"{_KF} test --schedule .* -m races": Run(HOURS, text="no failure under 4 seeds"),
     rf"{_KF} test --schedule .* careful=1": Run(HOURS, text="no failure under 4 seeds"),
     rf"{_KF} run --kernel debug .*sysrq-trigger'": Run(HOURS, 74, "console and more: "),
     rf"{_KF} post-mortem build/vm/run-\*": Run(HOURS, text="sysrq triggered crash"),
