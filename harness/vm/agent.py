@@ -29,18 +29,32 @@ BEAT_SECONDS = 1.0
 # Of <linux/random.h>: use what was written to /dev/urandom from now on.
 RNDRESEEDCRNG = 0x5207
 PREPARED = """
-import json, os, sys
+import json, os, socket, sys
 exec(sys.argv[1])
-print(flush=True)
-order = json.loads(sys.stdin.buffer.read())
+sys.argv[1:] = []
+orders = socket.socket(fileno=0)
+while True:
+    orders.send(str(os.getpid()).encode())
+    order, files, _, _ = socket.recv_fds(orders, 1 << 20, 3)
+    if not order:
+        sys.exit()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        break
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    for file in files:
+        os.close(file)
+orders.close()
+for number, file in enumerate(files):
+    os.dup2(file, number)
+    os.close(file)
+order = json.loads(order)
 os.chdir(order["cwd"])
 os.environ.update(order["env"])
 sys.path[1:1] = os.environ["PYTHONPATH"].split(":")
-sys.argv[1:] = []
-port = os.open(order["port"], os.O_RDWR | os.O_NOCTTY)
-os.dup2(port, 0)
-os.dup2(port, 1)
-os.close(port)
 sys.stdin = open(0, closefd=False)
 for name in {"random", "numpy.random"} & {*sys.modules}:
     sys.modules[name].seed()
@@ -48,10 +62,19 @@ exec(order["code"])
 """
 """A Python that runs a later command's imports in advance, and then becomes that command.
 
-Guests that start from one saved guest have copies of it. So its random numbers get a new seed.
-The seed of its hashes cannot be changed.
+Before that it leaves an heir, a child of PID 1, which becomes the next command, and so on. Guests
+that start from one saved guest have copies of it. So its random numbers get a new seed. The seed
+of its hashes cannot be changed.
 """
 PYTHON = ["python3", "-u", "-c"]
+MODULE = """
+import runpy, sys
+sys.argv[:] = {words}
+sys.stdout = open(1, "w", closefd=False)
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+"""What ``python3 -m`` does."""
+OURS = "kfabric."
 STDIN_LIMIT = 4 << 20
 """Unread input of one job above which the agent stops reading from the host."""
 
@@ -123,34 +146,76 @@ def _spawn_port(start: dict[str, Any], env: dict[str, str]) -> Started:
 
 
 class Prepared:
-    """A Python that has run ``code`` and waits for its command."""
+    """Pythons that have run ``code`` and wait for their commands, one after the other."""
 
     def __init__(self, code: str) -> None:
-        self._proc = _popen([*PYTHON, PREPARED, code], subprocess.PIPE)
-        ready, errors = self._proc.stdout, self._proc.stderr
-        assert ready is not None
-        assert errors is not None
-        if not ready.readline():
-            raise RuntimeError(f"a Python cannot be prepared:\n{errors.read().decode()}")
-        ready.close()
+        import socket  # only a guest that is saved needs it
 
-    def spawn(self, start: dict[str, Any], env: dict[str, str]) -> Started:
-        code = start["argv"][len(PYTHON)]
-        pid, stderr = self.become(code, PORTS + start["port"], start["cwd"], env)
-        return pid, -1, {stderr: Kind.STDERR}
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._first = subprocess.Popen(
+                [*PYTHON, PREPARED, code],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        self._pid = 0
+        if not self.waits():
+            assert self._first.stderr is not None
+            errors = self._first.stderr.read().decode()
+            raise RuntimeError(f"a Python cannot be prepared:\n{errors}")
+        _disown(self._first)
 
-    def become(self, code: str, port: str, cwd: str, env: dict[str, str]) -> tuple[int, int]:
-        """Run a command's code, with a port or line as its standard input and output.
+    def waits(self) -> bool:
+        """Whether there is one; the last one may have just begun to be."""
+        self._pid = self._pid or int(self._orders.recv(32) or 0)
+        return self._pid > 0
+
+    def become(self, code: str, cwd: str, env: dict[str, str], files: list[int]) -> int:
+        """Run a command's code in the one that waits.
+
+        Args:
+            files: its standard input, output and error.
 
         Returns:
-            Its pid, and a descriptor with its standard error.
+            Its pid. The first one is a child of this process, the others are of PID 1.
         """
-        stdin, errors = self._proc.stdin, self._proc.stderr
-        assert stdin is not None
-        stdin.write(json.dumps({"env": env, "cwd": cwd, "code": code, "port": port}).encode())
-        stdin.close()
-        stderr = _detach(errors)
-        return _disown(self._proc), stderr
+        import socket
+
+        order = json.dumps({"env": env, "cwd": cwd, "code": code}).encode()
+        socket.send_fds(self._orders, [order], files)
+        pid, self._pid = self._pid, 0
+        return pid
+
+
+def prepared_code(start: dict[str, Any]) -> str:
+    """The code of a command that a prepared Python may become; empty: of no other one."""
+    argv = start["argv"]
+    if start["port"] and argv[: len(PYTHON)] == PYTHON:
+        return str(argv[len(PYTHON)])
+    if argv[:2] == ["python3", "-m"] and argv[2].startswith(OURS) and not start["pty"]:
+        return MODULE.format(words=argv[2:])
+    return ""
+
+
+def _spawn_prepared(prepared: Prepared, start: dict[str, Any], env: dict[str, str]) -> Started:
+    """Have a prepared Python become a command, with a port or with pipes."""
+    errors, stderr = os.pipe()
+    if start["port"]:
+        stdin, outputs = -1, {errors: Kind.STDERR}
+        port = _open_port(start["port"])
+        files = [port, port, stderr]
+    else:
+        (theirs, stdin), (output, stdout) = os.pipe(), os.pipe()
+        outputs = {output: Kind.STDOUT, errors: Kind.STDERR}
+        files = [theirs, stdout, stderr]
+    try:
+        pid = prepared.become(prepared_code(start), start["cwd"], env, files)
+    finally:
+        for file in {*files}:
+            os.close(file)
+    return pid, stdin, outputs
 
 
 def _spawn_terminal(start: dict[str, Any], env: dict[str, str]) -> Started:
@@ -254,8 +319,8 @@ class Agent:
         spawn: Spawn = _spawn_pipes
         if start["pty"]:
             spawn = _spawn_terminal
-        elif start["port"] and self._prepared and start["argv"][: len(PYTHON)] == PYTHON:
-            spawn, self._prepared = self._prepared.spawn, None
+        elif self._prepared and prepared_code(start) and self._prepared.waits():
+            spawn = partial(_spawn_prepared, self._prepared)
         elif start["port"]:
             spawn = _spawn_port
         try:

@@ -112,7 +112,12 @@ def _mount(*words: str) -> None:
 def _run(order: Order, prepared: Prepared) -> int:
     """Run the commands; the status of the last one, negative for a signal."""
     code = CODE.format(commands=order["commands"])
-    pid, errors = prepared.become(code, LINE, order["cwd"], {**os.environ, **order["env"]})
+    errors, stderr = os.pipe()
+    line = os.open(LINE, os.O_RDWR | os.O_NOCTTY)
+    files = [line, line, stderr]
+    pid = prepared.become(code, order["cwd"], {**os.environ, **order["env"]}, files)
+    os.close(line)
+    os.close(stderr)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with open(errors, encoding="utf-8", errors="replace") as file:
         if text := file.read():

@@ -8,7 +8,6 @@ guest. It is killed at the end of each test.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -25,7 +24,7 @@ import pytest
 
 from kfabric.terminal import streams
 from kfabric.vm import client
-from kfabric.vm.agent import PREPARED
+from kfabric.vm.agent import MODULE, Prepared, prepared_code
 from kfabric.vm.client import AgentClient, RemoteJob, StreamEnd
 from kfabric.vm.wire import Kind, Start, pack
 
@@ -284,28 +283,80 @@ def test_a_python_that_cannot_be_prepared_reports_why(tmp_path: Path) -> None:
     assert "ValueError: no bread" in console.read_text()
 
 
-def prepared(code: str, wanted: str, tmp_path: Path) -> str:
+def run(python: Prepared, code: str) -> str:
+    """What a prepared Python prints when it becomes a command."""
+    output, stdout = os.pipe()
+    env = {"PYTHONPATH": "", "PATH": os.environ["PATH"]}
+    python.become(code, "/", env, [stdout, stdout, stdout])
+    os.close(stdout)
+    with open(output, encoding="utf-8") as file:
+        return file.read()
+
+
+def prepared(code: str, wanted: str) -> str:
     """What a Python that was prepared by some code prints of an expression."""
-    argv = [sys.executable, "-c", PREPARED, code]
-    port = tmp_path / "port"
-    port.touch()
-    order = {"cwd": "/", "env": {"PYTHONPATH": ""}, "port": str(port)}
-    order["code"] = f"print({wanted}, flush=True)"
-    subprocess.run(argv, input=json.dumps(order).encode(), check=True, timeout=SECONDS)
-    return port.read_text()
+    return run(Prepared(code), f"print({wanted}, flush=True)")
 
 
-def test_python_that_was_prepared_draws_new_random_numbers(tmp_path: Path) -> None:
+def test_each_command_gets_a_python_that_was_prepared() -> None:
+    """In a session of its own, so that a signal to one command ends no other one."""
+    python = Prepared("bread = 1")
+    seen = []
+    for _ in range(3):
+        assert python.waits()
+        seen.append(run(python, "import os; print(bread, os.getpid(), os.getsid(0))").split())
+    assert [words[0] for words in seen] == ["1", "1", "1"]
+    assert all(pid == session for _, pid, session in seen)
+    assert len({pid for _, pid, _ in seen}) == 3
+
+
+def test_no_command_waits_for_a_python_that_was_killed() -> None:
+    """It is run as if none had been prepared."""
+    python = Prepared("")
+    os.kill(python._pid, signal.SIGKILL)
+    os.waitpid(python._pid, 0)
+    python._pid = 0
+    assert not python.waits()
+
+
+@pytest.mark.parametrize(
+    ("argv", "port", "pty", "taken"),
+    [
+        (["python3", "-m", "kfabric.guest.usermodule", "-u"], "", False, True),
+        (["python3", "-m", "kfabric.guest.usermodule"], "", True, False),
+        (["python3", "-m", "pytest"], "", False, False),
+        (["python3", "-u", "-c", "1"], "xdist", False, True),
+        (["python3", "-u", "-c", "1"], "", False, False),
+        (["true"], "", False, False),
+    ],
+)
+def test_commands_of_the_harness_are_run_by_a_prepared_python(
+    argv: list[str], port: str, pty: bool, taken: bool
+) -> None:
+    """Those of a user find a Python without modules that they have not imported."""
+    assert bool(prepared_code({"argv": argv, "port": port, "pty": pty})) is taken
+
+
+def test_prepared_python_runs_a_module_as_python_does(tmp_path: Path) -> None:
+    """With its arguments, as __main__, and with its status."""
+    (tmp_path / "bread.py").write_text("import sys; print(__name__, sys.argv); sys.exit(3)")
+    code = MODULE.format(words=["bread", "-u"])
+    assert run(Prepared(f"import sys; sys.path.append({str(tmp_path)!r})"), code) == (
+        f"__main__ ['{tmp_path}/bread.py', '-u']\n"
+    )
+
+
+def test_python_that_was_prepared_draws_new_random_numbers() -> None:
     """It was saved with its seed, and guests start from copies of it."""
     expected = random.Random(7).random()
-    drawn = prepared("import random; random.seed(7)", "random.random()", tmp_path)
+    drawn = prepared("import random; random.seed(7)", "random.random()")
     assert 0 <= float(drawn) < 1
     assert float(drawn) != expected
 
 
-def test_only_generators_that_are_imported_get_a_new_seed(tmp_path: Path) -> None:
+def test_only_generators_that_are_imported_get_a_new_seed() -> None:
     """An import takes time. A session that has numpy's gets that one seeded as well."""
     generator = "types.SimpleNamespace(seed=lambda: calls.append(1))"
     code = f"import sys, types; calls = []; sys.modules['numpy.random'] = {generator}"
-    assert prepared(code, "calls", tmp_path) == "[1]\n"
-    assert prepared("", "'numpy.random' in sys.modules", tmp_path) == "False\n"
+    assert prepared(code, "calls") == "[1]\n"
+    assert prepared("", "'numpy.random' in sys.modules") == "False\n"
