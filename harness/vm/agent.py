@@ -194,7 +194,8 @@ def prepared_code(start: dict[str, Any]) -> str:
     argv = start["argv"]
     if start["port"] and argv[: len(PYTHON)] == PYTHON:
         return str(argv[len(PYTHON)])
-    if argv[:2] == ["python3", "-m"] and argv[2].startswith(OURS) and not start["pty"]:
+    ours = "".join(argv[2:3]).startswith(OURS)
+    if argv[:2] == ["python3", "-m"] and ours and not start["pty"]:
         return MODULE.format(words=argv[2:])
     return ""
 

@@ -325,6 +325,7 @@ def test_no_command_waits_for_a_python_that_was_killed() -> None:
         (["python3", "-m", "kfabric.guest.usermodule", "-u"], "", False, True),
         (["python3", "-m", "kfabric.guest.usermodule"], "", True, False),
         (["python3", "-m", "pytest"], "", False, False),
+        (["python3", "-m"], "", False, False),
         (["python3", "-u", "-c", "1"], "xdist", False, True),
         (["python3", "-u", "-c", "1"], "", False, False),
         (["true"], "", False, False),
